@@ -1,0 +1,187 @@
+"""Compaction: where the history is cut, and what stands for the part before the cut.
+
+A cut falls between two units, so no call is parted from its result, also inside one long turn. Behind the cut the
+newest messages stay as they are; before it stand the system messages and one human message with the summary and, word
+for word, the request of the turn the cut falls in. A cut never leaves a human message at the front of the kept part:
+the run is taken into that one message, so roles alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from ..config import CompactionConfig
+from .artifacts import artifacts, merge_artifacts
+from .budget import TokenBudget
+from .extract import extract
+from .groups import Pairing, request_run, units
+from .history import History
+from .record import Scope, Summary
+from .render import View
+from .summarize import Answers, Ask, Recipe, Rejected, summarise, usable
+
+ARTIFACT_SHARE = 4
+"""Artifacts take at most one part in this many of a summary."""
+TAG_TOKENS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place to cut: messages before `end` are covered, `pin` are positions of those shown verbatim."""
+
+    end: int
+    pin: tuple[int, ...]
+    frees: int
+    """Raw tokens of newly covered messages as they stand in the view."""
+
+
+def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config: CompactionConfig) -> list[Cut]:
+    """The cuts that keep at least the newest unit, the one that keeps most first."""
+    ranges = units(history.messages, view.pairing, scope.covered)
+    if not ranges:
+        return []
+    sizes = _sizes(view, history)
+    usual = _usual(history, ranges, sizes, budget, config)
+    waiting = next((first for first, end in ranges if _waits(view.pairing, first, end)), len(history))
+    found = (_cut(history, scope, sizes, end, budget) for end in (min(usual, waiting), usual, ranges[-1][0]))
+    return list({cut.end: cut for cut in found if cut.end > scope.covered}.values())
+
+
+def everything(history: History, scope: Scope, view: View, budget: TokenBudget) -> Cut | None:
+    """The cut behind the newest message; None where nothing stands before it."""
+    if scope.covered == len(history):
+        return None
+    return _cut(history, scope, _sizes(view, history), len(history), budget)
+
+
+def outline(history: History, cut: Cut) -> Summary:
+    """The summary of `cut` before its text is known."""
+    return _summary(history, cut, "", ())
+
+
+def _sizes(view: View, history: History) -> list[int]:
+    """Raw tokens each message takes in the view; a synthetic result counts with the call it answers."""
+    sizes, last = [0] * len(history), -1
+    for part in view.parts:
+        last = part.position if part.position >= 0 else last
+        if last >= 0 and part.source != "summary":
+            sizes[last] += part.tokens
+    return sizes
+
+
+def _usual(
+    history: History,
+    ranges: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+    budget: TokenBudget,
+    config: CompactionConfig,
+) -> int:
+    """The cut that keeps what the configuration asks to keep, and always the newest unit."""
+    kept = turns = 0
+    start = len(history)
+    for first, end in reversed(ranges):
+        kept += sum(sizes[first:end])
+        if start < len(history) and _exceeds(kept, len(history) - first, turns, budget, config):
+            break
+        start = first
+        turns += _opens_turn(history.messages, first)
+    return start
+
+
+def _exceeds(tokens: int, messages: int, turns: int, budget: TokenBudget, config: CompactionConfig) -> bool:
+    if config.keep_messages:
+        return messages > config.keep_messages
+    if config.keep_turns:
+        return turns >= config.keep_turns
+    return tokens > budget.keep
+
+
+def _opens_turn(messages: Sequence[BaseMessage], position: int) -> bool:
+    before = messages[position - 1] if position else None
+    return isinstance(messages[position], HumanMessage) and not isinstance(before, HumanMessage)
+
+
+def _waits(pairing: Pairing, first: int, end: int) -> bool:
+    """Whether a call in this unit may still be answered."""
+    return any(not call.invalid for position in range(first, end) for call in pairing.unanswered.get(position, ()))
+
+
+def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget: TokenBudget) -> Cut:
+    messages = history.messages
+    while end < len(messages) and isinstance(messages[end], HumanMessage | SystemMessage):
+        end += 1
+    first, last = request_run(messages, end)
+    size = history.span(first, last)
+    needed = not any(isinstance(message, HumanMessage) for message in messages[end:])
+    pin = tuple(range(first, last)) if needed or size <= budget.keep // 4 or last == end else ()
+    return Cut(end, pin, frees=sum(sizes[scope.covered : end]))
+
+
+def compacted(
+    history: History, scope: Scope, cut: Cut, budget: TokenBudget, recipe: Recipe, answers: Answers
+) -> tuple[Summary, str] | Ask:
+    """The summary for `cut` and the rung of the ladder that made it, or the `Ask` that is missing for it.
+
+    The ladder: the summariser, once more with less input, then an extract made without a model.
+    """
+    start, previous = scope.covered, scope.summary
+    if previous is not None and not usable(previous.text):
+        start, previous = 0, None
+    text = previous.text if previous else ""
+    for attempt, rung in ((recipe, "summariser"), (recipe.smaller(), "smaller input")):
+        answer = summarise(history, start, cut.end, text, attempt, answers)
+        if isinstance(answer, Ask):
+            return answer
+        if not isinstance(answer, Rejected):
+            return _summary(history, cut, answer, _facts(history, scope, start, cut, budget)), rung
+    facts = _facts(history, scope, start, cut, budget)
+    room = _room(history, start, cut, budget, previous) - TAG_TOKENS - _size(history, facts)
+    extracted = _extracted(history, history.messages[start : cut.end], text, room)
+    return _summary(history, cut, extracted, facts if extracted else ()), "extract"
+
+
+def _room(history: History, start: int, cut: Cut, budget: TokenBudget, previous: Summary | None) -> int:
+    """What an extract may take: less than what it replaces, and no more than a summary."""
+    replaced = history.span(start, cut.end) + (history.counter.text(previous.text) if previous else 0)
+    return min(budget.summary, replaced - 1)
+
+
+def _extracted(history: History, messages: Sequence[BaseMessage], previous: str, room: int) -> str:
+    chars = room * 4
+    while chars > 0:
+        text = extract(messages, previous, chars)
+        size = history.counter.text(text)
+        if size <= room:
+            return text
+        chars = min(chars - 1, len(text) * room * 9 // (size * 10))
+    return ""
+
+
+def _facts(history: History, scope: Scope, start: int, cut: Cut, budget: TokenBudget) -> tuple[str, ...]:
+    """The artifacts of everything covered, newest last, within their share of the summary."""
+    old = scope.summary.artifacts if scope.summary else ()
+    room = budget.summary // ARTIFACT_SHARE
+    fresh = artifacts(history.messages[start : cut.end])
+    merged = merge_artifacts(old, fresh, max_chars=min(3000, room * 4))
+    while merged and _size(history, merged) > room:
+        merged = merged[len(merged) // 8 + 1 :]
+    return tuple(merged)
+
+
+def _size(history: History, facts: Sequence[str]) -> int:
+    return history.counter.text("\n- ".join(facts))
+
+
+def _summary(history: History, cut: Cut, text: str, facts: tuple[str, ...]) -> Summary:
+    return Summary(
+        text=text,
+        artifacts=facts,
+        count=cut.end,
+        digest=history.digests[cut.end - 1].hex(),
+        first=history.keys[0],
+        last=history.keys[cut.end - 1],
+        pin=tuple(history.keys[i] for i in cut.pin),
+    )

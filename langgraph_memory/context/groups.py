@@ -1,0 +1,119 @@
+"""Which messages belong together: an assistant message with calls and the results that answer them.
+
+Providers refuse a request in which a call has no result, or a result no call. Pairing is decided for each assistant
+message by position and id together: a result answers the nearest assistant message before it that asked under its id,
+and only if that call is still open. So ids used again in later rounds, parallel calls, results that come late and
+results whose call is gone all have one right answer.
+
+A *unit* is the smallest range of messages that can be cut off without parting such a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of an assistant message: `id` pairs it with its result; `invalid` calls never ran."""
+
+    id: str | None
+    name: str
+    invalid: bool = False
+
+
+@dataclass(slots=True)
+class Pairing:
+    """The pairs among messages start…, found by `pair`."""
+
+    calls: dict[int, list[Call]] = field(default_factory=dict)
+    """Position of an assistant message -> its calls."""
+    results: dict[int, list[int]] = field(default_factory=dict)
+    """Position of an assistant message -> positions of the results that answer it, in their order."""
+    owner: dict[int, tuple[int, Call]] = field(default_factory=dict)
+    """Position of a result -> the assistant message and the call it answers."""
+    unanswered: dict[int, list[Call]] = field(default_factory=dict)
+    """Position of an assistant message -> its calls without a result."""
+    orphans: set[int] = field(default_factory=set)
+    """Positions of results that answer nothing."""
+
+
+def calls_of(message: BaseMessage) -> list[Call]:
+    """Every call the provider will see in a message: parsed, invalid, raw or only a block of its content."""
+    if not isinstance(message, AIMessage):
+        return []
+    calls = [Call(call["id"], call["name"]) for call in message.tool_calls]
+    calls += [Call(call["id"], call["name"] or "", invalid=True) for call in message.invalid_tool_calls]
+    known = {call.id for call in calls}
+    if not calls:
+        raw = message.additional_kwargs.get("tool_calls") or ()
+        calls += [Call(call.get("id"), (call.get("function") or {}).get("name", ""), invalid=True) for call in raw]
+    if isinstance(message.content, list):
+        blocks = [b for b in message.content if isinstance(b, dict) and b.get("type") in ("tool_use", "tool_call")]
+        calls += [Call(b.get("id"), b.get("name") or "", invalid=True) for b in blocks if b.get("id") not in known]
+    return calls
+
+
+def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
+    """Pair calls and results among messages start…; what stands before `start` does not exist for it."""
+    pairing = Pairing()
+    asked: dict[str, tuple[int, list[Call]]] = {}
+    for position in range(start, len(messages)):
+        message = messages[position]
+        if isinstance(message, AIMessage):
+            if calls := calls_of(message):
+                pairing.calls[position], pairing.unanswered[position] = calls, list(calls)
+                for call in calls:
+                    if call.id and asked.get(call.id, (-1, []))[0] != position:
+                        asked[call.id] = position, []
+                    if call.id:
+                        asked[call.id][1].append(call)
+        elif isinstance(message, ToolMessage):
+            _answer(pairing, asked, position, message.tool_call_id)
+    pairing.unanswered = {position: calls for position, calls in pairing.unanswered.items() if calls}
+    return pairing
+
+
+def _answer(pairing: Pairing, asked: dict[str, tuple[int, list[Call]]], position: int, call_id: str) -> None:
+    owner, open_calls = asked.get(call_id, (-1, []))
+    if not open_calls:
+        pairing.orphans.add(position)
+        return
+    call = open_calls.pop(0)
+    pairing.unanswered[owner].remove(call)
+    pairing.owner[position] = owner, call
+    pairing.results.setdefault(owner, []).append(position)
+
+
+def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> list[tuple[int, int]]:
+    """Ranges (first, end) that cover messages start… and part no pair, oldest first."""
+    ranges: list[tuple[int, int]] = []
+    first = start
+    while first < len(messages):
+        position, end = first, first + 1
+        while position < end:
+            results = pairing.results.get(position)
+            end = max(end, results[-1] + 1) if results else end
+            position += 1
+        while end < len(messages) and end in pairing.orphans:
+            end += 1
+        ranges.append((first, end))
+        first = end
+    return ranges
+
+
+def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tuple[int, int]:
+    """The run (first, end) of human messages that opened the turn which messages[end - 1] belongs to.
+
+    Empty (0, 0) where no human message stands before `end`.
+    """
+    last = (len(messages) if end is None else end) - 1
+    while last >= 0 and not isinstance(messages[last], HumanMessage):
+        last -= 1
+    first = last
+    while first > 0 and isinstance(messages[first - 1], HumanMessage):
+        first -= 1
+    return (first, last + 1) if last >= 0 else (0, 0)

@@ -1,0 +1,116 @@
+"""Pruning: old tool results are shortened in the view.
+
+A result longer than the soft limit keeps its head and tail, one longer than the hard limit leaves only a marker that
+says how to get it back. What is pruned is one decision for all results up to a message, the *watermark*, so that the
+bytes of a pruned result stay the same on every later call. Only text changes: id, call id, name, status, artifact and
+every other field stay, and a text never grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+
+from ..config import PruningConfig
+from .groups import Pairing
+from .history import History
+from .record import Scope, Watermark
+from .text import hard_clear, soft_trim
+
+OWN_TOOLS = frozenset({"recall", "memory_search", "memory_get"})
+"""Results of these are what was asked back; pruning them would make the model ask again."""
+
+CLEAR = 0
+"""The limit that leaves the marker alone."""
+
+
+def shorten(message: BaseMessage, limit: int) -> BaseMessage:
+    """`message` with its text cut to `limit` characters, marker included; the same object where nothing changes."""
+    content = _shortened(message.content, limit, message.id)
+    return message if content is message.content else message.model_copy(update={"content": content})
+
+
+def _shortened(content: Any, limit: int, ref: str | None) -> Any:
+    if isinstance(content, str):
+        return _cut(content, limit, ref)
+    texts = [_block_text(block) for block in content]
+    text = "".join(texts)
+    cut = _cut(text, limit, ref)
+    if cut == text:
+        return content
+    first = next(i for i, part in enumerate(texts) if part)
+    return [
+        {"type": "text", "text": cut} if i == first else block
+        for i, (block, part) in enumerate(zip(content, texts, strict=True))
+        if i == first or not part
+    ]
+
+
+def _cut(text: str, limit: int, ref: str | None) -> str:
+    if len(text) <= limit or not text.strip():
+        return text
+    return soft_trim(text, limit, ref) if limit > CLEAR else hard_clear(text, ref)
+
+
+def _block_text(block: Any) -> str:
+    """Text of a block that can be cut; empty for images, files and everything else."""
+    if isinstance(block, str):
+        return block
+    if not isinstance(block, dict):
+        return ""
+    inner = block.get("text") if block.get("type") == "text" else block.get("content")
+    if isinstance(inner, list):
+        return "".join(map(_block_text, inner))
+    return inner if isinstance(inner, str) else ""
+
+
+def text_size(message: BaseMessage) -> int:
+    """Characters of a message that pruning could take away."""
+    content = message.content
+    return len(content) if isinstance(content, str) else sum(len(_block_text(block)) for block in content)
+
+
+def rule_limit(size: int, watermark: Watermark) -> int | None:
+    """What the rule of `watermark` shortens a result of `size` characters to; None leaves it alone."""
+    if size > watermark.hard:
+        return CLEAR
+    return watermark.soft if size > watermark.soft else None
+
+
+class Pruner:
+    """The pruning decisions of a scope, ready to be asked message by message."""
+
+    def __init__(self, scope: Scope, history: History, pairing: Pairing) -> None:
+        self._history, self._pairing, self._trims = history, pairing, scope.trims
+        self._rule = scope.watermark
+        self._upto = history.positions[scope.watermark.upto] if scope.watermark else -1
+
+    def limit(self, position: int) -> int | None:
+        """Characters the message at `position` is shortened to; None leaves it as it is."""
+        message = self._history.messages[position]
+        trim = self._trims.get(self._history.keys[position]) if self._trims else None
+        if trim is not None and isinstance(message, ToolMessage | HumanMessage):
+            return trim
+        if self._rule is None or position > self._upto or not isinstance(message, ToolMessage):
+            return None
+        if tool_name(message, position, self._pairing) in (OWN_TOOLS | set(self._rule.exclude)):
+            return None
+        return rule_limit(text_size(message), self._rule)
+
+
+def tool_name(message: ToolMessage, position: int, pairing: Pairing) -> str:
+    """The tool a result came from: its own name, else the name in the call it answers."""
+    if message.name:
+        return message.name
+    owner = pairing.owner.get(position)
+    return owner[1].name if owner else ""
+
+
+def next_watermark(history: History, unprotected: Sequence[int], config: PruningConfig) -> Watermark | None:
+    """The watermark at the newest of the `unprotected` tool results (positions, ascending)."""
+    if not unprotected:
+        return None
+    key, rule = history.keys[unprotected[-1]], (config.soft_trim_chars, config.hard_clear_threshold)
+    return Watermark(key, *rule, exclude=tuple(config.exclude_tools))

@@ -1,0 +1,164 @@
+"""The view: what the model is sent, as a pure function of the messages and the decisions about them.
+
+    [system messages] [summary and pinned request, one human message] [the newest messages, pruned and pair-closed]
+
+Nothing is guessed here: an anchor that does not fit was dropped before. The view is valid for every provider whatever
+the history looks like: a call without a result gets a synthetic error result right behind it, a result without a call
+and an assistant message without content and calls stay out, late results move up to their call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from .groups import Call, Pairing, pair
+from .history import History
+from .prune import Pruner, shorten
+from .record import Scope, Summary
+from .text import escape_tags
+
+Source = Literal["system", "summary", "human", "ai", "tool", "other"]
+
+INTERRUPTED = "[no result: the call was interrupted before it returned one]"
+INVALID = "[no result: the call was not run, its arguments could not be parsed]"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One message of the view."""
+
+    message: BaseMessage
+    source: Source
+    tokens: int
+    """Raw tokens."""
+    position: int = -1
+    """Where its message stands in the history; -1 for messages that stand only in the view."""
+    limit: int | None = None
+    """Characters it was shortened to; 0 is a cleared result, None a message as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The rendered parts in order, and the pairing they were rendered with."""
+
+    parts: list[Part]
+    pairing: Pairing = field(repr=False)
+    tokens: int
+    """Raw tokens of all parts."""
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        return [part.message for part in self.parts]
+
+
+def render(history: History, scope: Scope) -> View:
+    """Render the view of `history` under the decisions of `scope`, which must fit it (`record.fitted`)."""
+    pairing = pair(history.messages, scope.covered)
+    parts = [*_head(history, scope), *_tail(history, scope, pairing)]
+    return View(parts, pairing, sum(part.tokens for part in parts))
+
+
+def _head(history: History, scope: Scope) -> Iterator[Part]:
+    if scope.summary is None:
+        return
+    for position in history.systems:
+        if position < scope.covered:
+            yield Part(history.messages[position], "system", history.tokens[position], position)
+    message = summary_message(history, scope.summary, scope)
+    trims = tuple(scope.trims.get(key) for key in scope.summary.pin)
+    yield Part(message, "summary", history.cost((scope.summary, trims), message))
+
+
+def _tail(history: History, scope: Scope, pairing: Pairing) -> Iterator[Part]:
+    pruner = Pruner(scope, history, pairing)
+    for position in range(scope.covered, len(history)):
+        message = history.messages[position]
+        if isinstance(message, ToolMessage):
+            continue
+        if not isinstance(message, AIMessage):
+            yield _part(history, pruner, position)
+        elif calls := pairing.calls.get(position):
+            if all(call.id for call in calls):
+                yield Part(message, "ai", history.tokens[position], position)
+                yield from _results(history, pruner, pairing, position)
+        elif not _is_blank(message):
+            yield Part(message, "ai", history.tokens[position], position)
+
+
+def _results(history: History, pruner: Pruner, pairing: Pairing, position: int) -> Iterator[Part]:
+    for result in pairing.results.get(position, ()):
+        yield _part(history, pruner, result)
+    for number, call in enumerate(pairing.unanswered.get(position, ())):
+        message = _synthetic(history.keys[position], number, call)
+        yield Part(message, "tool", history.cost(call, message))
+
+
+def _part(history: History, pruner: Pruner, position: int) -> Part:
+    message = history.messages[position]
+    limit = pruner.limit(position)
+    short = message if limit is None else shorten(message, limit)
+    if limit is None or short is message:
+        return Part(message, source_of(message), history.tokens[position], position)
+    return Part(short, source_of(message), history.cost((history.digests[position], limit), short), position, limit)
+
+
+def source_of(message: BaseMessage) -> Source:
+    """The part of a report that a message belongs to."""
+    if isinstance(message, HumanMessage):
+        return "human"
+    if isinstance(message, AIMessage):
+        return "ai"
+    if isinstance(message, ToolMessage):
+        return "tool"
+    return "system" if isinstance(message, SystemMessage) else "other"
+
+
+def _is_blank(message: AIMessage) -> bool:
+    content = message.content
+    if isinstance(content, str):
+        return not content.strip()
+    return not any(_has_content(block) for block in content)
+
+
+def _has_content(block: Any) -> bool:
+    if isinstance(block, dict) and block.get("type") == "text":
+        block = block.get("text") or ""
+    return bool(block.strip()) if isinstance(block, str) else bool(block)
+
+
+def _synthetic(key: str, number: int, call: Call) -> ToolMessage:
+    return ToolMessage(
+        INVALID if call.invalid else INTERRUPTED,
+        tool_call_id=call.id,
+        name=call.name or None,
+        status="error",
+        id=f"{key}:unanswered-{number}",
+    )
+
+
+def summary_message(history: History, summary: Summary, scope: Scope) -> HumanMessage:
+    """The human message that stands for the covered ones: the summary, and the pinned request behind it."""
+    text = summary_text(summary)
+    pinned = [_pinned(history.messages[history.positions[key]], scope.trims.get(key)) for key in summary.pin]
+    content: Any = [{"type": "text", "text": text}, *(b for blocks in pinned for b in blocks)] if pinned else text
+    return HumanMessage(content, id=f"summary-{summary.digest}")
+
+
+def _pinned(message: BaseMessage, limit: int | None) -> Sequence[Any]:
+    content = message.content if limit is None else shorten(message, limit).content
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def summary_text(summary: Summary) -> str:
+    """The tagged text of a summary; what stands inside cannot close the tag."""
+    artifacts = "\n".join(f"- {line}" for line in summary.artifacts)
+    body = summary.text + (f"\n\n## ARTIFACTS (exact)\n{artifacts}" if artifacts else "")
+    first, last = (escape_tags(key).replace('"', "&quot;") for key in (summary.first, summary.last))
+    return (
+        f'<conversation_summary messages="{summary.count}" from="{first}" to="{last}">\n'
+        f"{escape_tags(body)}\n</conversation_summary>"
+    )

@@ -1,0 +1,139 @@
+"""How many tokens a text, a message or a set of tools is.
+
+A `TokenCounter` counts text: exactly, with a tiktoken encoding whose ranks are on this machine, or by estimate. It
+never uses the network, never raises and never takes long over one text. On top of it messages and tools are counted
+by what a provider is sent of them: text, reasoning, tool calls and their arguments once, and a fixed price for each
+payload (image, audio, file), whose length in base64 says nothing about its tokens. What a provider adds beyond that is
+learnt from its usage figures (`calibration`).
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import tiktoken
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from .calibration import Calibration, calibrate
+from .content import LINK_TOKENS, MEDIA_TOKENS, MESSAGE_TOKENS, message_parts, to_json
+from .encodings import encoding_name, load_encoding
+from .estimate import Estimator, estimate
+
+__all__ = [
+    "ESTIMATOR",
+    "LINK_TOKENS",
+    "MEDIA_TOKENS",
+    "MESSAGE_TOKENS",
+    "Calibration",
+    "TokenCounter",
+    "calibrate",
+    "count_message",
+    "count_tools",
+    "encoding_for",
+    "load_counter",
+    "ready_counter",
+]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_ENCODING = "cl100k_base"
+_SLICE = 64 * 1024
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of a text."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    def text(self, text: str) -> int: ...
+
+
+ESTIMATOR: TokenCounter = Estimator()
+
+
+@dataclass(frozen=True)
+class EncodingCounter:
+    """Counts with a tiktoken encoding, in slices."""
+
+    name: str
+    encoding: tiktoken.Encoding = field(repr=False)
+    exact: bool = True
+
+    def text(self, text: str) -> int:
+        return sum(self._slice(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
+
+    def _slice(self, text: str) -> int:
+        try:
+            return len(self.encoding.encode_ordinary(text))
+        except BaseException as error:
+            # A panic of the Rust side derives from BaseException, and its class cannot be imported.
+            if type(error).__name__ != "PanicException":
+                raise
+            return estimate(text)
+
+
+_counters: dict[str, TokenCounter] = {}
+_loading = threading.Lock()
+
+
+def encoding_for(tokenizer: str, model_name: str | None) -> str | None:
+    """The encoding a setting asks for; None means the estimator."""
+    if tokenizer == "estimate":
+        return None
+    if tokenizer != "auto":
+        return tokenizer
+    return (encoding_name(model_name) if model_name else None) or _DEFAULT_ENCODING
+
+
+def ready_counter(tokenizer: str = "auto", model_name: str | None = None) -> TokenCounter | None:
+    """The counter if it was loaded before, else None; reads no file."""
+    name = encoding_for(tokenizer, model_name)
+    return ESTIMATOR if name is None else _counters.get(name)
+
+
+def load_counter(tokenizer: str = "auto", model_name: str | None = None) -> TokenCounter:
+    """The counter for a setting and a model, the estimator where ranks are missing. Reads files the first time."""
+    name = encoding_for(tokenizer, model_name)
+    if name is None:
+        return ESTIMATOR
+    with _loading:
+        if name not in _counters:
+            _counters[name] = _load(name)
+        return _counters[name]
+
+
+def _load(name: str) -> TokenCounter:
+    try:
+        encoding = load_encoding(name)
+    except Exception:
+        logger.exception("Encoding %r could not be loaded: token counts are estimates.", name)
+        return ESTIMATOR
+    if encoding is None:
+        logger.warning("No token ranks for encoding %r on this machine: token counts are estimates.", name)
+        return ESTIMATOR
+    return EncodingCounter(name, encoding)
+
+
+def count_message(counter: TokenCounter, message: BaseMessage) -> int:
+    """Tokens of a message as it is sent; metadata, usage and artifacts are not."""
+    return sum(part if isinstance(part, int) else counter.text(part) for part in message_parts(message))
+
+
+def count_tools(counter: TokenCounter, tools: Sequence[BaseTool | dict[str, Any] | Callable[..., Any]]) -> int:
+    """Tokens of the schemas of tools, as JSON."""
+    return sum(counter.text(_tool_text(tool)) for tool in tools)
+
+
+def _tool_text(tool: Any) -> str:
+    try:
+        return to_json(convert_to_openai_tool(tool))
+    except Exception:  # noqa: BLE001 - a tool of a foreign kind must not fail a run only because it is counted
+        return repr(tool)

@@ -1,0 +1,296 @@
+"""`MemoryMiddleware`: decides before every model call what the model sees, and keeps the decision in the state.
+
+The same object works in three places. As a graph node it returns the record update; as `create_agent` middleware it
+decides and renders around the model call; called by hand it does what the node does. In all of them a call goes
+
+    messages, record → history → scope → budget → decide ⇄ summariser → record update, view, events
+
+and everything but the summariser and the events is pure (`langgraph_memory.context`). The object keeps nothing but
+bounded caches and the summariser's breaker; losing them changes cost, never a view.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain.agents.middleware.types import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import tools_condition
+from langgraph.types import Command
+
+from .caches import Caches
+from .config import RuntimeConfig
+from .context.record import Record, write_scope
+from .context.render import render
+from .context.report import ContextReport, report
+from .context.summarize import Ask
+from .context.tokens import load_counter, ready_counter
+from .errors import RecordMissingError, ThreadBusyError
+from .events import Listener
+from .models import Model, bare, model_name, model_window, resolve_model
+from .nodes import MemoryNode, ModelNode, Spec
+from .opening import Opening, as_config
+from .place import current_place, place_of
+from .recall import recall_tool
+from .state import MESSAGES, RECORD, MemoryState
+from .steps import Call, Outcome, Stepper, unknown
+from .summariser import Answer, Summariser
+
+NAME = "langgraph_memory"
+
+
+class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
+    """Context memory for LangGraph agents: node, `create_agent` middleware and callable in one.
+
+    Args:
+        config: a `RuntimeConfig`, a mapping or a path; None means the defaults.
+        model: the model for side calls (summaries), an object or `provider:name`; without it the model of the call
+            is used, and in a bare node summaries are extracted without a model.
+        saver: what `memory.saver` gives; `open()` makes an `AsyncSqliteSaver`.
+        workspace: reserved for long-term memory.
+        on_event: called with every `MemoryEvent`.
+
+    Raises `ConfigError` for a configuration or a model name that cannot be used.
+    """
+
+    state_schema = MemoryState
+
+    def __init__(
+        self,
+        config: RuntimeConfig | Mapping[str, Any] | str | None = None,
+        *,
+        model: Model | str | None = None,
+        saver: BaseCheckpointSaver[Any] | None = None,
+        workspace: Any = None,
+        on_event: Listener | None = None,
+    ) -> None:
+        self.config = RuntimeConfig() if config is None else as_config(config)
+        self.saver = saver
+        self.workspace = workspace
+        self.tools: Sequence[BaseTool] = [recall_tool]
+        settings = self.config.memory
+        named = resolve_model(settings.compaction.model, "memory.compaction.model")
+        self._side_model = named or resolve_model(model, "model")
+        self._caches = Caches()
+        self._specs: list[Spec] = []
+        self._steps = Stepper(settings, self._caches, on_event)
+        self._summariser = Summariser(timeout=settings.compaction.timeout_seconds)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name in `create_agent` and traces; not `MemoryMiddleware`, which deepagents would replace."""
+        return NAME
+
+    @classmethod
+    def open(
+        cls, config: RuntimeConfig | Mapping[str, Any] | str | None = None, **arguments: Any
+    ) -> Opening[MemoryMiddleware]:
+        """Open with files and database: `async with MemoryMiddleware.open("runtime.json", model=…) as memory`.
+
+        Takes the arguments of the constructor; `config` None is found as `RuntimeConfig.load` says. Also works as a
+        sync context manager.
+        """
+
+        def build(loaded: RuntimeConfig, saver: BaseCheckpointSaver[Any]) -> MemoryMiddleware:
+            return cls(loaded, **{"saver": saver, **arguments})
+
+        return Opening(config, build)
+
+    # In a graph
+
+    def attach(
+        self, builder: StateGraph[Any, Any, Any, Any], *, model: str = "model", tools: str | None = "tools"
+    ) -> None:
+        """Add the memory node and the edges START → memory → model → (tools → memory | END).
+
+        `model` and `tools` are names of nodes that `builder` has; without a tools node the model leads to END.
+        """
+        node = builder.nodes[model].runnable
+        builder.add_node("memory", MemoryNode(self, node.spec if isinstance(node, ModelNode) else None))
+        builder.add_edge(START, "memory")
+        builder.add_edge("memory", model)
+        if tools is None or tools not in builder.nodes:
+            builder.add_edge(model, END)
+            return
+        builder.add_conditional_edges(model, tools_condition, {"tools": tools, END: END})
+        builder.add_edge(tools, "memory")
+
+    def model_node(
+        self, model: Model | str, *, tools: Sequence[Any] = (), system_prompt: str | None = None
+    ) -> ModelNode:
+        """A node that sends system prompt and view to `model` with `tools` bound, and returns its reply."""
+        resolved = resolve_model(model, "model")
+        assert resolved is not None
+        spec = Spec(resolved, tuple(tools), system_prompt)
+        self._specs.append(spec)
+        return ModelNode(self, spec)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        """The node, sync: the record update, {} when nothing changed."""
+        return self.update(input, config)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        """The node, async: the record update, {} when nothing changed."""
+        return await self.aupdate(input, config)
+
+    def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
+        """The record update for the call that `spec` describes."""
+        return self._finished(self._run(self._call(state, config, spec)))
+
+    async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
+        return self._finished(await self._arun(self._call(state, config, spec)))
+
+    def called(self, config: RunnableConfig | None) -> None:
+        """Note that the thread's model has just answered, so the provider's prompt cache is warm."""
+        self._caches.touch((place_of(config) if config else current_place()).thread)
+
+    async def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """What the node does, also outside a run; a plain dict is enough as config."""
+        return await self.ainvoke(state, config)
+
+    # In create_agent
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> Any:
+        outcome = self._run(self._request_call(request))
+        return self._answered(outcome, handler(_with_view(request, outcome)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> Any:
+        outcome = await self._arun(self._request_call(request))
+        return self._answered(outcome, await handler(_with_view(request, outcome)))
+
+    # Looking
+
+    def view(self, state: Any, config: RunnableConfig | None = None) -> list[BaseMessage]:
+        """What the model is sent for `state`, without the system prompt of the model node. Pure.
+
+        Raises `RecordMissingError` for a state without the record channel, such as the output of a graph.
+        """
+        history, scope = self._looked_at(state, config)
+        return render(history, scope).messages
+
+    def report(self, state: Any, config: RunnableConfig | None = None) -> ContextReport:
+        """Where the window goes for `state`. Pure; raises as `view` does."""
+        history, scope = self._looked_at(state, config)
+        budget = self._steps.budget_then(history, scope)
+        return report(history, scope, budget)
+
+    async def compact(self, graph: Any, config: RunnableConfig, focus: str | None = None) -> ContextReport:
+        """Compact a thread of `graph` now, whatever the triggers say, and report on it.
+
+        `focus` is what the summary should pay attention to. Raises `ThreadBusyError` while the thread has pending
+        tasks, because writing would drop them.
+        """
+        snapshot = await graph.aget_state(config)
+        if snapshot.next:
+            raise ThreadBusyError(
+                f"The thread {config.get('configurable', {}).get('thread_id')!r} has pending tasks "
+                f"({', '.join(snapshot.next)}); finish or resume the run first."
+            )
+        call = replace(self._call(snapshot.values, config), force=True, focus=focus)
+        update = self._finished(await self._arun(call))
+        if not update:
+            return self.report(snapshot.values, config)
+        await graph.aupdate_state(config, update)
+        return self.report({**snapshot.values, **update}, config)
+
+    # Shells
+
+    def _run(self, call: Call) -> Outcome:
+        counter = load_counter(self.config.memory.tokenizer, model_name(call.model))
+        answers: dict[str, Answer] = {}
+        while isinstance(outcome := self._steps.step(call, counter, answers, self._summary_window), Ask):
+            answer = self._summariser.answer_sync(outcome, self._summary_model(call), call.place.thread, counter.text)
+            answers[outcome.digest] = self._steps.noted(call, answer)
+        return outcome
+
+    async def _arun(self, call: Call) -> Outcome:
+        named = self.config.memory.tokenizer, model_name(call.model)
+        counter = ready_counter(*named)
+        if counter is None:
+            counter = await asyncio.to_thread(load_counter, *named)
+        answers: dict[str, Answer] = {}
+        while isinstance(
+            outcome := await asyncio.to_thread(self._steps.step, call, counter, answers, self._summary_window), Ask
+        ):
+            answer = await self._summariser.answer(outcome, self._summary_model(call), call.place.thread, counter.text)
+            answers[outcome.digest] = self._steps.noted(call, answer)
+        return outcome
+
+    def _finished(self, outcome: Outcome) -> dict[str, Any]:
+        self._steps.announce(outcome)
+        return {RECORD: self._update(outcome)} if outcome.changed else {}
+
+    def _answered(self, outcome: Outcome, response: Any) -> Any:
+        self._caches.touch(outcome.call.place.thread)
+        self._steps.announce(outcome)
+        if not outcome.changed:
+            return response
+        return ExtendedModelResponse(response, Command(update={RECORD: self._update(outcome)}))
+
+    @staticmethod
+    def _update(outcome: Outcome) -> Record:
+        return write_scope(outcome.decision.scope, outcome.call.place.namespace)
+
+    # Inputs
+
+    def _call(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> Call:
+        place = place_of(config) if config else current_place()
+        record = _channel(state, RECORD)
+        if place.in_run and record is None:
+            raise RecordMissingError(_NO_CHANNEL)
+        spec = spec or Spec.widest(self._specs)
+        model = spec.model if spec else self._side_model
+        return Call(tuple(_channel(state, MESSAGES) or ()), record, place, model, spec.overhead if spec else unknown)
+
+    def _request_call(self, request: ModelRequest[Any]) -> Call:
+        spec = Spec(request.model, tuple(request.tools), request.system_message)
+        state = cast("Mapping[str, Any]", request.state)
+        return Call(tuple(request.messages), state.get(RECORD), current_place(), request.model, spec.overhead)
+
+    def _summary_model(self, call: Call) -> Model | None:
+        if self._side_model is not None:
+            return bare(self._side_model)
+        return bare(call.model) if call.model is not None else None
+
+    @property
+    def _summary_window(self) -> int | None:
+        return model_window(self._side_model)
+
+    def _looked_at(self, state: Any, config: RunnableConfig | None) -> Any:
+        record = _channel(state, RECORD)
+        if record is None:
+            raise RecordMissingError(_NO_RECORD)
+        place = place_of(config) if config else current_place()
+        spec = Spec.widest(self._specs)
+        counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
+        return self._steps.looked_at(tuple(_channel(state, MESSAGES) or ()), record, place, counter)
+
+
+def _with_view(request: ModelRequest[Any], outcome: Outcome) -> ModelRequest[Any]:
+    return request.override(messages=cast("list[Any]", outcome.decision.view.messages))
+
+
+def _channel(state: Any, name: str) -> Any:
+    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
+
+
+_NO_CHANNEL = (
+    "The graph's state has no channel 'memory_record', so decisions could not be kept. Build the graph with "
+    "StateGraph(MemoryState, …), or add to your own schema: "
+    "memory_record: Annotated[dict, PrivateStateAttr, merge_records] (see langgraph_memory.MemoryState)."
+)
+_NO_RECORD = (
+    "This state has no 'memory_record', so what the model sees cannot be worked out from it. The output of a graph "
+    "leaves it out; use graph.get_state(config).values instead."
+)

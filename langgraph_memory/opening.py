@@ -1,0 +1,80 @@
+"""`MemoryMiddleware.open`: configuration, files and database, for async and for sync programs.
+
+An async program enters it with `async with`, a sync one with `with`: there the saver lives on an event loop of its own
+in a background thread, where its sync methods work from every other thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from .config import RuntimeConfig
+from .context.tokens import load_counter
+from .errors import ConfigError
+
+T = TypeVar("T")
+Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+
+class Opening(Generic[T]):
+    """An async and a sync context manager over `build(config, saver)`."""
+
+    def __init__(self, config: Any, build: Callable[[RuntimeConfig, AsyncSqliteSaver], T]) -> None:
+        self._config, self._build = config, build
+        self._async_stack, self._stack = AsyncExitStack(), ExitStack()
+
+    async def __aenter__(self) -> T:
+        config = await asyncio.to_thread(_prepared, self._config)
+        async with AsyncExitStack() as stack:
+            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(config.persistence.thread_db))
+            await saver.setup()
+            built = await asyncio.to_thread(self._build, config, saver)
+            self._async_stack = stack.pop_all()
+        return built
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._async_stack.__aexit__(*error)
+
+    def __enter__(self) -> T:
+        config = _prepared(self._config)
+        with ExitStack() as stack:
+            portal = stack.enter_context(start_blocking_portal())
+            opening = AsyncSqliteSaver.from_conn_string(config.persistence.thread_db)
+            saver = stack.enter_context(portal.wrap_async_context_manager(opening))
+            portal.call(saver.setup)
+            built = self._build(config, saver)
+            self._stack = stack.pop_all()
+        return built
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+
+def as_config(config: Any) -> RuntimeConfig:
+    """A `RuntimeConfig` from itself, a mapping, or what `RuntimeConfig.load` takes."""
+    if isinstance(config, RuntimeConfig):
+        return config
+    return RuntimeConfig.model_validate(config) if isinstance(config, dict) else RuntimeConfig.load(config)
+
+
+def _prepared(config: Any) -> RuntimeConfig:
+    """The configuration, with the folder of the database made and the token ranks read."""
+    loaded = as_config(config)
+    database = loaded.persistence.thread_db
+    if database != ":memory:":
+        try:
+            Path(database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"persistence.thread_db: {database!r} cannot be used, its folder cannot be made: {error}"
+            ) from error
+    load_counter(loaded.memory.tokenizer)
+    return loaded

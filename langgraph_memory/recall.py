@@ -1,0 +1,95 @@
+"""The `recall` tool: what the view leaves out, given back from the thread's own messages.
+
+The markers in the view name messages: `recall("msg:ID")` pages through one, `recall("history")` through all of them,
+and `pattern` picks matching lines of either. Only messages of the running thread's own state can be reached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from langchain.tools import ToolRuntime
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.tools import BaseTool, tool
+
+from .context.text import clean_text, message_text, preview
+from .state import MESSAGES
+
+MAX_CHARS = 8000
+LINE_CHARS = 500
+HISTORY = "history"
+
+
+@tool("recall")
+def _recall(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
+    """Read an earlier message of this conversation that is shown shortened, cleared or summarised.
+
+    Args:
+        ref: "msg:ID" as it stands in a marker, or "history" for all messages from the beginning.
+        offset: Character to start at (with a pattern: number of matching lines to skip).
+        limit: Characters to return, at most 8000.
+        pattern: Return only lines that contain this text (a regular expression, case-insensitive).
+    """
+    state = runtime.state
+    messages = state.get(MESSAGES, ()) if isinstance(state, dict) else getattr(state, MESSAGES)
+    return recall(messages, ref, offset=offset, limit=limit, pattern=pattern)
+
+
+recall_tool: BaseTool = _recall
+
+
+def recall(messages: Sequence[BaseMessage], ref: str, *, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
+    """What the tool returns for the thread `messages`; sizes are characters."""
+    offset, limit = max(0, offset), min(max(1, limit), MAX_CHARS)
+    ref = ref.strip().strip("\"'")
+    found = list(messages) if ref == HISTORY else [m for m in messages if m.id and ref in (m.id, f"msg:{m.id}")]
+    if not found:
+        return f"Nothing here is called {ref!r}. Use a reference from a marker, such as msg:ID, or history."
+    if pattern:
+        return _matching(found, ref, pattern, offset, limit)
+    text = clean_text("\n".join(_transcript(found)) if ref == HISTORY else full_text(found[-1]))
+    return _page(text, ref, offset, limit)
+
+
+def full_text(message: BaseMessage) -> str:
+    """Everything a message says: its text, and the calls it makes."""
+    calls = (
+        [f"→ {call['name']} {call['args']}" for call in message.tool_calls] if isinstance(message, AIMessage) else []
+    )
+    return "\n".join(filter(None, [message_text(message), *calls]))
+
+
+def _transcript(messages: Sequence[BaseMessage]) -> Iterator[str]:
+    for message in messages:
+        yield f"[{message.type} msg:{message.id}]"
+        yield full_text(message)
+
+
+def _page(text: str, ref: str, offset: int, limit: int) -> str:
+    end = min(offset + limit, len(text))
+    if offset >= len(text):
+        return f"{ref} has {len(text)} characters; there is nothing at {offset}."
+    more = f"\n[characters {offset}-{end} of {len(text)}; go on with offset={end}]" if end < len(text) else ""
+    return text[offset:end] + more
+
+
+def _matching(messages: Sequence[BaseMessage], ref: str, pattern: str, skip: int, limit: int) -> str:
+    try:
+        match = re.compile(pattern, re.IGNORECASE).search
+    except re.error:
+        match = re.compile(re.escape(pattern), re.IGNORECASE).search
+    lines = [
+        f"msg:{message.id}: {preview(line, LINE_CHARS, '[…]')}"
+        for message in messages
+        for line in clean_text(full_text(message)).splitlines()
+        if match(line)
+    ]
+    shown, used = 0, 0
+    while skip + shown < len(lines) and (used := used + len(lines[skip + shown]) + 1) <= limit:
+        shown += 1
+    if not lines:
+        return f"No line of {ref} matches {pattern!r}."
+    rest = len(lines) - skip - shown
+    more = f"\n[{rest} more matching lines; go on with offset={skip + shown}]" if rest > 0 else ""
+    return "\n".join(lines[skip : skip + shown]) + more
