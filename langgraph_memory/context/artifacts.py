@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langgraph_memory.context.text import clean_text, message_text, one_line, preview
+from .text import clean_text, message_text, one_line, preview
 
 Fact = tuple[str, str]
 """A kind and its value."""

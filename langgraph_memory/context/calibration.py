@@ -82,7 +82,7 @@ def _mean(weighted: Iterable[tuple[float, float]]) -> float:
     return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)
 
 
-def _median(weighted: list[tuple[float, float]]) -> float:
+def _median(weighted: Sequence[tuple[float, float]]) -> float:
     half = sum(weight for _, weight in weighted) / 2
     passed = 0.0
     for value, weight in sorted(weighted):

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
 
-from langgraph_memory.context.artifacts import error_lines
-from langgraph_memory.context.text import clean_text, message_text, one_line, preview
+from .artifacts import error_lines
+from .text import clean_text, message_text, one_line, preview
 
 NOTE = "(extracted without a model)"
 

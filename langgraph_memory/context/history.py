@@ -1,7 +1,7 @@
 """A message list with what the decisions need to know about it: keys, prefix digests and token counts.
 
 A `History` is a value derived from the messages alone. Deriving it costs a hash and a token count a message, so the
-next history of a thread is made from the previous one: rows whose message is unchanged are reused, the rest is paid for.
+next history of a thread is made from the previous one: rows whose message is unchanged are reused, the rest is paid.
 
 * `keys[i]` names message i: its id, or a name made from the prefix digest where it has no id or an id seen before.
 * `digests[i]` fixes messages 0…i — ids, content, calls — so an equal digest means an equal prefix at an equal position.
