@@ -6,43 +6,54 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from .context.history import History
+from .context.record import Scope
+from .context.render import View
 
-HISTORIES = 64
+THREADS = 64
 MESSAGES = 100_000
-THREADS = 10_000
+CLOCKS = 10_000
+
+
+class Known(NamedTuple):
+    """A history, and the view of it under a scope."""
+
+    history: History
+    scope: Scope
+    view: View
 
 
 class Caches:
-    """The newest history of each thread and namespace, and when each thread's model was last called."""
+    """The newest view of each thread and namespace, and when each thread's model was last called."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._histories: OrderedDict[Hashable, History] = OrderedDict()
+        self._known: OrderedDict[Hashable, Known] = OrderedDict()
         self._called: OrderedDict[str | None, float] = OrderedDict()
         self._clock = clock
         self._lock = threading.Lock()
 
-    def history(self, key: Hashable) -> History | None:
+    def known(self, key: Hashable) -> Known | None:
         with self._lock:
-            return self._histories.get(key)
+            return self._known.get(key)
 
-    def keep(self, key: Hashable, history: History) -> None:
+    def keep(self, key: Hashable, known: Known) -> None:
         with self._lock:
-            self._histories[key] = history
-            self._histories.move_to_end(key)
-            while len(self._histories) > 1 and self._too_many():
-                self._histories.popitem(last=False)
+            self._known[key] = known
+            self._known.move_to_end(key)
+            while len(self._known) > 1 and self._too_many():
+                self._known.popitem(last=False)
 
     def _too_many(self) -> bool:
-        return len(self._histories) > HISTORIES or sum(map(len, self._histories.values())) > MESSAGES
+        return len(self._known) > THREADS or sum(len(known.history) for known in self._known.values()) > MESSAGES
 
     def touch(self, thread: str | None) -> None:
         """Note that the model of `thread` is called now."""
         with self._lock:
             self._called[thread] = self._clock()
             self._called.move_to_end(thread)
-            if len(self._called) > THREADS:
+            if len(self._called) > CLOCKS:
                 self._called.popitem(last=False)
 
     def idle(self, thread: str | None) -> float:

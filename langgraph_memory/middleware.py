@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
@@ -25,22 +26,21 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command
 
-from .caches import Caches
+from .caches import Caches, Known
 from .config import RuntimeConfig
 from .context.record import Record, write_scope
-from .context.render import render
 from .context.report import ContextReport, report
 from .context.summarize import Ask
 from .context.tokens import load_counter, ready_counter
 from .errors import RecordMissingError, ThreadBusyError
 from .events import Listener
 from .models import Model, bare, model_name, model_window, resolve_model
-from .nodes import MemoryNode, ModelNode, Spec
+from .nodes import MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
 from .recall import recall_tool
 from .state import MESSAGES, RECORD, MemoryState
-from .steps import Call, Outcome, Stepper, unknown
+from .steps import Call, Measure, Outcome, Stepper, unknown
 from .summariser import Answer, Summariser
 
 NAME = "langgraph_memory"
@@ -80,6 +80,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._side_model = named or resolve_model(model, "model")
         self._caches = Caches()
         self._specs: list[Spec] = []
+        self._overheads = Overheads()
         self._steps = Stepper(settings, self._caches, on_event)
         self._summariser = Summariser(timeout=settings.compaction.timeout_seconds)
 
@@ -176,14 +177,12 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
         Raises `RecordMissingError` for a state without the record channel, such as the output of a graph.
         """
-        history, scope = self._looked_at(state, config)
-        return render(history, scope).messages
+        return self._looked_at(state, config).view.messages
 
     def report(self, state: Any, config: RunnableConfig | None = None) -> ContextReport:
         """Where the window goes for `state`. Pure; raises as `view` does."""
-        history, scope = self._looked_at(state, config)
-        budget = self._steps.budget_then(history, scope)
-        return report(history, scope, budget)
+        known = self._looked_at(state, config)
+        return report(known.history, known.scope, self._steps.budget_then(known))
 
     async def compact(self, graph: Any, config: RunnableConfig, focus: str | None = None) -> ContextReport:
         """Compact a thread of `graph` now, whatever the triggers say, and report on it.
@@ -251,12 +250,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             raise RecordMissingError(_NO_CHANNEL)
         spec = spec or Spec.widest(self._specs)
         model = spec.model if spec else self._side_model
-        return Call(tuple(_channel(state, MESSAGES) or ()), record, place, model, spec.overhead if spec else unknown)
+        return Call(tuple(_channel(state, MESSAGES) or ()), record, place, model, self._measure(spec))
 
     def _request_call(self, request: ModelRequest[Any]) -> Call:
         spec = Spec(request.model, tuple(request.tools), request.system_message)
         state = cast("Mapping[str, Any]", request.state)
-        return Call(tuple(request.messages), state.get(RECORD), current_place(), request.model, spec.overhead)
+        return Call(tuple(request.messages), state.get(RECORD), current_place(), request.model, self._measure(spec))
+
+    def _measure(self, spec: Spec | None) -> Measure:
+        return partial(self._overheads.of, spec) if spec else unknown
 
     def _summary_model(self, call: Call) -> Model | None:
         if self._side_model is not None:
@@ -267,7 +269,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def _summary_window(self) -> int | None:
         return model_window(self._side_model)
 
-    def _looked_at(self, state: Any, config: RunnableConfig | None) -> Any:
+    def _looked_at(self, state: Any, config: RunnableConfig | None) -> Known:
         record = _channel(state, RECORD)
         if record is None:
             raise RecordMissingError(_NO_RECORD)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,8 @@ from .models import Model, model_window
 if TYPE_CHECKING:
     from .middleware import MemoryMiddleware
 
+SPECS = 64
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -30,15 +34,36 @@ class Spec:
     def system_message(self) -> SystemMessage | None:
         return SystemMessage(self.system) if isinstance(self.system, str) else self.system
 
-    def overhead(self, counter: TokenCounter) -> Overhead:
-        """Raw tokens of system prompt and tools."""
-        system = count_message(counter, self.system_message) if self.system_message else 0
-        return Overhead(system, count_tools(counter, self.tools) if self.tools else 0)
-
     @staticmethod
     def widest(specs: Iterable[Spec]) -> Spec | None:
         """For a node that does not know which of several model nodes follows: the one with the smallest window."""
         return min(specs, key=lambda spec: model_window(spec.model) or 10**9, default=None)
+
+
+class Overheads:
+    """Token counts of system prompts and tools, counted once for the calls that carry the same objects."""
+
+    def __init__(self) -> None:
+        self._counted: OrderedDict[Hashable, tuple[Spec, Overhead]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, spec: Spec, counter: TokenCounter) -> Overhead:
+        """Raw tokens of what `spec` adds to every request."""
+        system = spec.system_message
+        key = (id(counter), tuple(map(id, spec.tools)), repr(system.content) if system else None)
+        with self._lock:
+            known = self._counted.get(key)
+        if known:
+            return known[1]
+        overhead = Overhead(
+            count_message(counter, system) if system else 0, count_tools(counter, spec.tools) if spec.tools else 0
+        )
+        with self._lock:
+            # The spec is kept with its count, so that no other tool can come to have the same identity.
+            self._counted[key] = spec, overhead
+            if len(self._counted) > SPECS:
+                self._counted.popitem(last=False)
+        return overhead
 
 
 class MemoryNode(Runnable[Any, Any]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from .caches import Caches
+from .caches import Caches, Known
 from .config import MemoryConfig
 from .context.budget import DEFAULT_WINDOW, Overhead, TokenBudget
 from .context.compact import ARTIFACT_SHARE, TAG_TOKENS
@@ -18,7 +18,7 @@ from .context.decide import Decision, Situation, decide, observed
 from .context.history import History
 from .context.record import Scope, fitted, read_scope
 from .context.render import render
-from .context.report import report
+from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
 from .context.tokens import ESTIMATOR, TokenCounter, load_counter, ready_counter
 from .events import EventName, Listener, MemoryEvent, announce
@@ -56,6 +56,8 @@ class Outcome:
     decision: Decision
     ignored: str
     """Why the record, or a part of it, was not used; empty where it was."""
+    reports: tuple[ContextReport, ContextReport] | None = None
+    """The report under the scope before and under the new one, where the decision changed the view."""
 
     @property
     def changed(self) -> bool:
@@ -72,37 +74,53 @@ class Stepper:
         self, call: Call, counter: TokenCounter, answers: Mapping[str, Answer], summariser_window: int | None = None
     ) -> Outcome | Ask:
         """Decide once; an `Ask` has to be answered into `answers` before the next try."""
-        history = self._history(call.messages, counter, call.place)
         stored, ignored = _stored(call.record, call.place.namespace)
-        scope = fitted(stored, history)
+        key, known = self._known(call.messages, stored, call.place, counter)
+        history, scope, view = known
         if stored.summary is not None and scope.summary is None:
             ignored = "the messages it summarised have changed"
-        budget = self._budget(call, history, scope)
+        budget = self._budget(call, known)
         situation = Situation(
             self._settings,
             self._recipe(budget, summariser_window, call.focus),
             cold=self._caches.idle(call.place.thread) > self._settings.compaction.cache_ttl_seconds,
             force=call.force,
         )
-        decision = decide(history, stored, budget, situation, answers)
+        decision = decide(history, stored, budget, situation, answers, view)
         if isinstance(decision, Ask):
             return decision
-        return Outcome(call, history, budget, stored, decision, ignored)
+        self._caches.keep(key, Known(history, decision.scope, decision.view))
+        reports = None
+        if decision.actions:
+            reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
+        return Outcome(call, history, budget, stored, decision, ignored, reports)
 
     def looked_at(
         self, messages: tuple[BaseMessage, ...], record: Mapping[str, Any], place: Place, named: tuple[str, str | None]
-    ) -> tuple[History, Scope]:
-        """History and scope for looking at a state. Never reads a file on an event loop."""
-        known = self._caches.history((place.thread, place.namespace))
-        counter = known.counter if known else _counter_at_hand(*named)
-        history = self._history(messages, counter, place)
-        return history, fitted(_stored(record, place.namespace)[0], history)
+    ) -> Known:
+        """History, scope and view for looking at a state. Never reads a file on an event loop."""
+        before = self._caches.known((place.thread, place.namespace))
+        counter = before.history.counter if before else _counter_at_hand(*named)
+        return self._known(messages, _stored(record, place.namespace)[0], place, counter)[1]
 
-    def budget_then(self, history: History, scope: Scope) -> TokenBudget:
+    def _known(
+        self, messages: tuple[BaseMessage, ...], stored: Scope, place: Place, counter: TokenCounter
+    ) -> tuple[Hashable, Known]:
+        """The view of `messages` under the part of `stored` that fits them, from the cache as far as it is there."""
+        key = (place.thread, place.namespace)
+        before = self._caches.known(key)
+        history = History.of(messages, counter, before.history if before else None)
+        scope = fitted(stored, history)
+        same = before is not None and before.history is history and before.scope == scope
+        known = Known(history, scope, before.view if before and same else render(history, scope))
+        self._caches.keep(key, known)
+        return key, known
+
+    def budget_then(self, known: Known) -> TokenBudget:
         """The budget the newest decision was taken with, as far as the record says."""
-        sizes = scope.sizes
+        sizes = known.scope.sizes
         overhead = Overhead(sizes.system, sizes.tools) if sizes.window else Overhead()
-        return self._divided(sizes.window or self._window(None), overhead, history, scope)
+        return self._divided(sizes.window or self._window(None), overhead, known)
 
     def noted(self, call: Call, answer: Answer) -> Answer:
         """Announce a failed summary; hands the answer on."""
@@ -117,18 +135,12 @@ class Stepper:
             self._tell(call, "record_ignored", outcome.ignored)
         if decision.scope.sizes != stored.sizes:
             self._announce_sizes(outcome)
-        if not decision.actions:
+        if outcome.reports is None:
             return
         name: EventName = "compacted" if "compacted" in decision.actions else "pruned"
-        before = fitted(stored, outcome.history)
-        self._tell(
-            call,
-            name,
-            decision.rung or ", ".join(decision.actions),
-            before=report(outcome.history, before, outcome.budget),
-            after=report(outcome.history, decision.scope, outcome.budget, before),
-            data={"actions": list(decision.actions)},
-        )
+        before, after = outcome.reports
+        reason, done = decision.rung or ", ".join(decision.actions), {"actions": list(decision.actions)}
+        self._tell(call, name, reason, before=before, after=after, data=done)
 
     def _announce_sizes(self, outcome: Outcome) -> None:
         if self._window_of(outcome.call.model) is None:
@@ -142,27 +154,21 @@ class Stepper:
         took = (time.perf_counter() - call.started) * 1000
         announce(MemoryEvent(name, call.place.thread, reason, took, **more), self._listener, in_run=call.place.in_run)
 
-    def _history(self, messages: tuple[BaseMessage, ...], counter: TokenCounter, place: Place) -> History:
-        key = (place.thread, place.namespace)
-        history = History.of(messages, counter, self._caches.history(key))
-        self._caches.keep(key, history)
-        return history
-
-    def _budget(self, call: Call, history: History, scope: Scope) -> TokenBudget:
-        overhead = call.measure(history.counter)
-        if overhead.system is None and history.systems:
+    def _budget(self, call: Call, known: Known) -> TokenBudget:
+        overhead = call.measure(known.history.counter)
+        if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
-        return self._divided(self._window(call.model), overhead, history, scope)
+        return self._divided(self._window(call.model), overhead, known)
 
-    def _divided(self, window: int, overhead: Overhead, history: History, scope: Scope) -> TokenBudget:
+    def _divided(self, window: int, overhead: Overhead, known: Known) -> TokenBudget:
         return TokenBudget.of(
             window,
-            counter=history.counter,
+            counter=known.history.counter,
             budget=self._settings.budget,
             compaction=self._settings.compaction,
             pruning=self._settings.pruning,
             overhead=overhead,
-            calibration=observed(history, scope, render(history, scope)),
+            calibration=observed(*known),
         )
 
     def _window(self, model: Model | None) -> int:

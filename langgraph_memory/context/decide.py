@@ -93,11 +93,11 @@ class _Case:
     """One run of `decide`: the inputs, and the scope as far as it has been decided."""
 
     def __init__(
-        self, history: History, scope: Scope, budget: TokenBudget, situation: Situation, answers: Answers
+        self, history: History, scope: Scope, view: View, budget: TokenBudget, situation: Situation, answers: Answers
     ) -> None:
         self.history, self.budget, self.situation, self.answers = history, budget, situation, answers
         self.pruning, self.compaction = situation.settings.pruning, situation.settings.compaction
-        self.scope, self.view = scope, render(history, scope)
+        self.scope, self.view = scope, view
         self.actions: list[Action] = []
         self.rung = ""
 
@@ -130,14 +130,22 @@ class _Case:
 
 
 def decide(
-    history: History, scope: Scope, budget: TokenBudget, situation: Situation, answers: Answers
+    history: History,
+    scope: Scope,
+    budget: TokenBudget,
+    situation: Situation,
+    answers: Answers,
+    view: View | None = None,
 ) -> Decision | Ask:
     """Decide what the model sees on the next call.
 
-    The decision holds the same `scope` object where nothing is to be changed. Raises `ContextBudgetError` where no
-    choice makes the view fit.
+    `view` is the view under `scope`, where the caller has rendered it already. The decision holds the same `scope`
+    object where nothing is to be changed. Raises `ContextBudgetError` where no choice makes the view fit.
     """
-    case = _Case(history, fitted(scope, history), budget, situation, answers)
+    fit = fitted(scope, history)
+    if view is None or fit is not scope:
+        view = render(history, fit)
+    case = _Case(history, fit, view, budget, situation, answers)
     _prune(case)
     plan = _compaction(case) if case.compaction.enabled and (case.due or case.over_limit) else None
     if plan is None and case.over_limit:

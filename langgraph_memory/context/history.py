@@ -73,9 +73,9 @@ class History:
         if previous is None or previous.counter is not counter:
             previous = cls(counter)
         shared = previous.shared_with(messages)
-        if shared == len(messages) == len(previous.messages):
-            return previous.with_messages(messages)
-        return previous._extended(messages, shared)
+        if shared < len(messages) or shared < len(previous):
+            return previous._extended(messages, shared)
+        return previous if all(map(is_, previous.messages, messages)) else previous._over(messages)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -92,7 +92,7 @@ class History:
             return size
         return next(i for i, (mine, theirs) in enumerate(zip(self.marks, marks, strict=False)) if mine != theirs)
 
-    def with_messages(self, messages: Sequence[BaseMessage]) -> History:
+    def _over(self, messages: Sequence[BaseMessage]) -> History:
         """The same rows over equal message objects; the newest objects carry the newest metadata."""
         return History(
             self.counter,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -27,8 +27,7 @@ INTERRUPTED = "[no result: the call was interrupted before it returned one]"
 INVALID = "[no result: the call was not run, its arguments could not be parsed]"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One message of the view."""
 
     message: BaseMessage
