@@ -32,7 +32,7 @@ from .context.record import Record, write_scope
 from .context.report import ContextReport, report
 from .context.summarize import Ask
 from .context.tokens import load_counter, ready_counter
-from .errors import RecordMissingError, ThreadBusyError
+from .errors import LangGraphMemoryError, RecordMissingError, ThreadBusyError
 from .events import Listener
 from .models import Model, bare, model_name, model_window, resolve_model
 from .nodes import MemoryNode, ModelNode, Overheads, Spec
@@ -113,6 +113,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
         `model` and `tools` are names of nodes that `builder` has; without a tools node the model leads to END.
         """
+        if model not in builder.nodes:
+            raise LangGraphMemoryError(
+                f"The graph has no node {model!r} yet, only {sorted(builder.nodes)}; add it before attaching."
+            )
         node = builder.nodes[model].runnable
         builder.add_node("memory", MemoryNode(self, node.spec if isinstance(node, ModelNode) else None))
         builder.add_edge(START, "memory")
@@ -143,10 +147,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         """The record update for the call that `spec` describes."""
-        return self._finished(self._run(self._call(state, config, spec)))
+        outcome = self._run(self._call(state, config, spec))
+        self._caches.touch(outcome.call.place.thread)
+        return self._finished(outcome)
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
-        return self._finished(await self._arun(self._call(state, config, spec)))
+        outcome = await self._arun(self._call(state, config, spec))
+        self._caches.touch(outcome.call.place.thread)
+        return self._finished(outcome)
 
     def called(self, config: RunnableConfig | None) -> None:
         """Note that the thread's model has just answered, so the provider's prompt cache is warm."""
@@ -209,6 +217,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         counter = load_counter(self.config.memory.tokenizer, model_name(call.model))
         answers: dict[str, Answer] = {}
         while isinstance(outcome := self._steps.step(call, counter, answers, self._summary_window), Ask):
+            if not answers:
+                self._steps.asking(call)
             answer = self._summariser.answer_sync(outcome, self._summary_model(call), call.place.thread, counter.text)
             answers[outcome.digest] = self._steps.noted(call, answer)
         return outcome
@@ -222,6 +232,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         while isinstance(
             outcome := await asyncio.to_thread(self._steps.step, call, counter, answers, self._summary_window), Ask
         ):
+            if not answers:
+                self._steps.asking(call)
             answer = await self._summariser.answer(outcome, self._summary_model(call), call.place.thread, counter.text)
             answers[outcome.digest] = self._steps.noted(call, answer)
         return outcome
@@ -245,9 +257,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _call(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> Call:
         place = place_of(config) if config else current_place()
-        record = _channel(state, RECORD)
-        if place.in_run and record is None:
-            raise RecordMissingError(_NO_CHANNEL)
+        record = _record_of(state, _NO_CHANNEL) if place.in_run else _channel(state, RECORD)
         spec = spec or Spec.widest(self._specs)
         model = spec.model if spec else self._side_model
         return Call(tuple(_channel(state, MESSAGES) or ()), record, place, model, self._measure(spec))
@@ -270,9 +280,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         return model_window(self._side_model)
 
     def _looked_at(self, state: Any, config: RunnableConfig | None) -> Known:
-        record = _channel(state, RECORD)
-        if record is None:
-            raise RecordMissingError(_NO_RECORD)
+        record = _record_of(state, _NO_RECORD)
         place = place_of(config) if config else current_place()
         spec = Spec.widest(self._specs)
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
@@ -283,14 +291,22 @@ def _with_view(request: ModelRequest[Any], outcome: Outcome) -> ModelRequest[Any
     return request.override(messages=cast("list[Any]", outcome.decision.view.messages))
 
 
+def _record_of(state: Any, remedy: str) -> Any:
+    """The record in `state`; raises with `remedy` where the state has no such channel."""
+    missing = RECORD not in state if isinstance(state, Mapping) else not hasattr(state, RECORD)
+    if missing:
+        raise RecordMissingError(remedy)
+    return _channel(state, RECORD)
+
+
 def _channel(state: Any, name: str) -> Any:
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
 _NO_CHANNEL = (
-    "The graph's state has no channel 'memory_record', so decisions could not be kept. Build the graph with "
-    "StateGraph(MemoryState, …), or add to your own schema: "
-    "memory_record: Annotated[dict, PrivateStateAttr, merge_records] (see langgraph_memory.MemoryState)."
+    "The graph's state has no channel 'memory_record', so no decision could be kept. Build the graph with "
+    "StateGraph(MemoryState, …), derive your state from MemoryState, or add the field memory_record of "
+    "langgraph_memory.MemoryState, with its annotations, to your own schema."
 )
 _NO_RECORD = (
     "This state has no 'memory_record', so what the model sees cannot be worked out from it. The output of a graph "

@@ -34,7 +34,7 @@ class Opening(Generic[T]):
     async def __aenter__(self) -> T:
         config = await asyncio.to_thread(_prepared, self._config)
         async with AsyncExitStack() as stack:
-            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(config.persistence.thread_db))
+            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(_database(config)))
             await saver.setup()
             built = await asyncio.to_thread(self._build, config, saver)
             self._async_stack = stack.pop_all()
@@ -47,7 +47,7 @@ class Opening(Generic[T]):
         config = _prepared(self._config)
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            opening = AsyncSqliteSaver.from_conn_string(config.persistence.thread_db)
+            opening = AsyncSqliteSaver.from_conn_string(_database(config))
             saver = stack.enter_context(portal.wrap_async_context_manager(opening))
             portal.call(saver.setup)
             built = self._build(config, saver)
@@ -65,13 +65,17 @@ def as_config(config: Any) -> RuntimeConfig:
     return RuntimeConfig.model_validate(config) if isinstance(config, dict) else RuntimeConfig.load(config)
 
 
+def _database(config: RuntimeConfig) -> str:
+    return str(Path(config.persistence.thread_db).expanduser())
+
+
 def _prepared(config: Any) -> RuntimeConfig:
     """The configuration, with the folder of the database made and the token ranks read."""
     loaded = as_config(config)
-    database = loaded.persistence.thread_db
+    database = _database(loaded)
     if database != ":memory:":
         try:
-            Path(database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+            Path(database).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
                 f"persistence.thread_db: {database!r} cannot be used, its folder cannot be made: {error}"

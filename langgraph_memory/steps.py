@@ -13,14 +13,14 @@ from langchain_core.messages import BaseMessage
 from .caches import Caches, Known
 from .config import MemoryConfig
 from .context.budget import DEFAULT_WINDOW, Overhead, TokenBudget
-from .context.compact import ARTIFACT_SHARE, TAG_TOKENS
 from .context.decide import Decision, Situation, decide, observed
 from .context.history import History
 from .context.record import Scope, fitted, read_scope
 from .context.render import render
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
-from .context.tokens import ESTIMATOR, TokenCounter, load_counter, ready_counter
+from .context.tokens import ESTIMATOR, Calibration, TokenCounter, load_counter, ready_counter
+from .errors import ContextBudgetError
 from .events import EventName, Listener, MemoryEvent, announce
 from .models import Model, model_window
 from .place import Place
@@ -86,7 +86,14 @@ class Stepper:
             cold=self._caches.idle(call.place.thread) > self._settings.compaction.cache_ttl_seconds,
             force=call.force,
         )
-        decision = decide(history, stored, budget, situation, answers, view)
+        try:
+            decision = decide(history, stored, budget, situation, answers, view)
+        except ContextBudgetError:
+            if budget.calibration == Calibration():
+                raise
+            # A figure that nothing can meet is not believed: the provider may judge the request itself.
+            budget = self._budget(call, known, Calibration())
+            decision = decide(history, stored, budget, situation, answers, view)
         if isinstance(decision, Ask):
             return decision
         self._caches.keep(key, Known(history, decision.scope, decision.view))
@@ -122,6 +129,10 @@ class Stepper:
         overhead = Overhead(sizes.system, sizes.tools) if sizes.window else Overhead()
         return self._divided(sizes.window or self._window(None), overhead, known)
 
+    def asking(self, call: Call) -> None:
+        """Announce that a summary is being bought."""
+        self._tell(call, "compacting", "a summary is needed")
+
     def noted(self, call: Call, answer: Answer) -> Answer:
         """Announce a failed summary; hands the answer on."""
         if isinstance(answer, Rejected):
@@ -154,13 +165,15 @@ class Stepper:
         took = (time.perf_counter() - call.started) * 1000
         announce(MemoryEvent(name, call.place.thread, reason, took, **more), self._listener, in_run=call.place.in_run)
 
-    def _budget(self, call: Call, known: Known) -> TokenBudget:
+    def _budget(self, call: Call, known: Known, calibration: Calibration | None = None) -> TokenBudget:
         overhead = call.measure(known.history.counter)
         if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
-        return self._divided(self._window(call.model), overhead, known)
+        return self._divided(self._window(call.model), overhead, known, calibration)
 
-    def _divided(self, window: int, overhead: Overhead, known: Known) -> TokenBudget:
+    def _divided(
+        self, window: int, overhead: Overhead, known: Known, calibration: Calibration | None = None
+    ) -> TokenBudget:
         return TokenBudget.of(
             window,
             counter=known.history.counter,
@@ -168,7 +181,7 @@ class Stepper:
             compaction=self._settings.compaction,
             pruning=self._settings.pruning,
             overhead=overhead,
-            calibration=observed(*known),
+            calibration=calibration or observed(known.history, known.scope, known.view),
         )
 
     def _window(self, model: Model | None) -> int:
@@ -182,7 +195,8 @@ class Stepper:
         settings = self._settings.compaction
         return Recipe(
             window=window or budget.window,
-            room=budget.summary - budget.summary // ARTIFACT_SHARE - TAG_TOKENS,
+            room=budget.summary,
+            most=budget.summary,
             tool_chars=settings.summary_tool_chars,
             chunk_messages=settings.map_chunk_messages,
             prompt=settings.prompt,

@@ -9,7 +9,7 @@ the run is taken into that one message, so roles alternate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
@@ -20,12 +20,13 @@ from .extract import extract
 from .groups import Pairing, request_run, units
 from .history import History
 from .record import Scope, Summary
-from .render import View
+from .render import View, artifacts_text, summary_text
 from .summarize import Answers, Ask, Recipe, Rejected, summarise, usable
 
 ARTIFACT_SHARE = 4
 """Artifacts take at most one part in this many of a summary."""
-TAG_TOKENS = 48
+LEAST_ROOM = 64
+"""Raw tokens below which a summary is not worth asking a model for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,12 @@ def everything(history: History, scope: Scope, view: View, budget: TokenBudget) 
 def outline(history: History, cut: Cut) -> Summary:
     """The summary of `cut` before its text is known."""
     return _summary(history, cut, "", ())
+
+
+def tag_tokens(history: History, summary: Summary) -> int:
+    """Raw tokens of a summary beside its text and artifacts."""
+    bare = HumanMessage(summary_text(replace(summary, text="", artifacts=())))
+    return history.cost(("tags", summary.digest), bare)
 
 
 def _sizes(view: View, history: History) -> list[int]:
@@ -121,35 +128,35 @@ def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget:
 
 
 def compacted(
-    history: History, scope: Scope, cut: Cut, budget: TokenBudget, recipe: Recipe, answers: Answers
+    history: History, scope: Scope, cut: Cut, room: int, spare: int, recipe: Recipe, answers: Answers
 ) -> tuple[Summary, str] | Ask:
     """The summary for `cut` and the rung of the ladder that made it, or the `Ask` that is missing for it.
 
-    The ladder: the summariser, once more with less input, then an extract made without a model.
+    Text and artifacts should take at most `room` raw tokens; a model that says more is accepted up to twice as much,
+    if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without a
+    model; where there is no room for that, a marker without text.
     """
     start, previous = scope.covered, scope.summary
     if previous is not None and not usable(previous.text):
         start, previous = 0, None
-    text = previous.text if previous else ""
+    text, covered = previous.text if previous else "", history.messages[start : cut.end]
+    facts = _facts(history, previous.artifacts if previous else (), covered, room // ARTIFACT_SHARE)
+    target = room - room // ARTIFACT_SHARE
+    recipe = replace(recipe, room=target, most=max(target, min(2 * target, spare - room // ARTIFACT_SHARE)))
     for attempt, rung in ((recipe, "summariser"), (recipe.smaller(), "smaller input")):
+        if recipe.room < LEAST_ROOM:
+            break
         answer = summarise(history, start, cut.end, text, attempt, answers)
         if isinstance(answer, Ask):
             return answer
         if not isinstance(answer, Rejected):
-            return _summary(history, cut, answer, _facts(history, scope, start, cut, budget)), rung
-    facts = _facts(history, scope, start, cut, budget)
-    room = _room(history, start, cut, budget, previous) - TAG_TOKENS - _size(history, facts)
-    extracted = _extracted(history, history.messages[start : cut.end], text, room)
-    return _summary(history, cut, extracted, facts if extracted else ()), "extract"
-
-
-def _room(history: History, start: int, cut: Cut, budget: TokenBudget, previous: Summary | None) -> int:
-    """What an extract may take: less than what it replaces, and no more than a summary."""
-    replaced = history.span(start, cut.end) + (history.counter.text(previous.text) if previous else 0)
-    return min(budget.summary, replaced - 1)
+            return _summary(history, cut, answer, facts), rung
+    extracted = _extracted(history, covered, text, recipe.room)
+    return _summary(history, cut, extracted, facts), "extract" if extracted else "marker"
 
 
 def _extracted(history: History, messages: Sequence[BaseMessage], previous: str, room: int) -> str:
+    """An extract of at most `room` raw tokens; empty where none fits."""
     chars = room * 4
     while chars > 0:
         text = extract(messages, previous, chars)
@@ -160,19 +167,14 @@ def _extracted(history: History, messages: Sequence[BaseMessage], previous: str,
     return ""
 
 
-def _facts(history: History, scope: Scope, start: int, cut: Cut, budget: TokenBudget) -> tuple[str, ...]:
-    """The artifacts of everything covered, newest last, within their share of the summary."""
-    old = scope.summary.artifacts if scope.summary else ()
-    room = budget.summary // ARTIFACT_SHARE
-    fresh = artifacts(history.messages[start : cut.end])
-    merged = merge_artifacts(old, fresh, max_chars=min(3000, room * 4))
-    while merged and _size(history, merged) > room:
+def _facts(history: History, old: Sequence[str], covered: Sequence[BaseMessage], room: int) -> tuple[str, ...]:
+    """The artifacts of everything covered, newest last, in at most `room` raw tokens."""
+    if room < LEAST_ROOM // ARTIFACT_SHARE:
+        return ()
+    merged = merge_artifacts(old, artifacts(covered), max_chars=min(3000, room * 4))
+    while merged and history.counter.text(artifacts_text(merged)) > room:
         merged = merged[len(merged) // 8 + 1 :]
     return tuple(merged)
-
-
-def _size(history: History, facts: Sequence[str]) -> int:
-    return history.counter.text("\n- ".join(facts))
 
 
 def _summary(history: History, cut: Cut, text: str, facts: tuple[str, ...]) -> Summary:

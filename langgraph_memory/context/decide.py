@@ -24,7 +24,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from ..config import MemoryConfig
 from ..errors import ContextBudgetError
 from .budget import TokenBudget
-from .compact import Cut, compacted, cuts, everything, outline
+from .compact import Cut, compacted, cuts, everything, outline, tag_tokens
 from .groups import request_run
 from .history import History
 from .prune import CLEAR, OWN_TOOLS, Pruner, next_watermark, rule_limit, text_size, tool_name
@@ -39,6 +39,8 @@ TOOL_CAPS = (60_000, 20_000, 8000, 3000, 1000, 300, CLEAR)
 """Characters any tool result is cut to under pressure, step by step."""
 REQUEST_CAPS = (20_000, 8000, 3000, 1000, 400, 200, 100)
 """Characters the request is cut to where it does not fit whole, step by step."""
+LEAST_SHARE = 4
+"""A cut that leaves less than one part in this many of a summary's room is taken only where nothing else fits."""
 DRIFT = 64
 """Raw tokens the system prompt and the tools may change by before the record says so."""
 
@@ -114,15 +116,17 @@ class _Case:
         return self.total > self.budget.limit
 
     @property
+    def asked(self) -> bool:
+        """Whether a trigger that the configuration sets beside the ratio is crossed."""
+        settings = self.compaction
+        sent = self.budget.calibration.apply(self.total)
+        return 0 < settings.trigger_messages <= len(self.history) or 0 < settings.trigger_tokens < sent
+
+    @property
     def due(self) -> bool:
         """Whether a compaction trigger is crossed."""
-        settings, messages = self.compaction, len(self.history)
-        return (
-            self.situation.force
-            or (messages >= settings.min_messages and self.total > self.budget.trigger)
-            or 0 < settings.trigger_messages <= messages
-            or 0 < settings.trigger_tokens < self.budget.calibration.apply(self.total)
-        )
+        enough = len(self.history) >= self.compaction.min_messages
+        return self.situation.force or self.asked or (enough and self.total > self.budget.trigger)
 
     def results(self) -> list[int]:
         """Positions of the tool results behind the summary that are in the view, oldest first."""
@@ -205,15 +209,19 @@ def _suffices(case: _Case, frees: int) -> bool:
 
 def _compaction(case: _Case) -> Plan | None:
     """The cut that keeps most and brings the view under the trigger, else into the window."""
-    worth = 1 if case.over_limit or case.situation.force else _worth(case.budget)
-    found = [
-        cut for cut in cuts(case.history, case.scope, case.view, case.budget, case.compaction) if cut.frees >= worth
-    ]
-    for most in (case.budget.trigger, case.budget.limit):
-        for cut in found:
-            if _foreseen(case, Plan(cut)) <= min(most, case.total - 1):
-                return Plan(cut)
+    worth = 1 if case.over_limit or case.situation.force or _first(case) else _worth(case.budget)
+    found = cuts(case.history, case.scope, case.view, case.budget, case.compaction)
+    plans = [Plan(cut) for cut in found if cut.frees >= worth]
+    for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
+        for plan in plans:
+            if _foreseen(case, plan, share) <= min(most, case.total - 1):
+                return plan
     return None
+
+
+def _first(case: _Case) -> bool:
+    """Whether a trigger set by hand asks for the thread's first summary; later ones have to be worth their price."""
+    return case.asked and case.scope.summary is None
 
 
 def _worth(budget: TokenBudget) -> int:
@@ -222,12 +230,12 @@ def _worth(budget: TokenBudget) -> int:
 
 
 def _fitting(case: _Case) -> Plan | None:
-    """The first plan, from mild to harsh, that makes the view fit; the harshest where none does."""
-    plan = None
-    for plan in _plans(case):
-        if _foreseen(case, plan) <= case.budget.limit:
-            return plan
-    return plan
+    """The first plan, from mild to harsh, that makes the view fit with a fair summary, else with any or none."""
+    for share in (LEAST_SHARE, None):
+        for plan in _plans(case):
+            if _foreseen(case, plan, share) <= case.budget.limit:
+                return plan
+    return None
 
 
 def _plans(case: _Case) -> Iterator[Plan]:
@@ -248,18 +256,31 @@ def _plans(case: _Case) -> Iterator[Plan]:
                 yield Plan(cut, Caps(cap, cap, request))
 
 
-def _foreseen(case: _Case, plan: Plan) -> int:
-    """Raw tokens of view, system and tools under `plan`, with a summary of the largest size."""
-    scope, summary = case.scope, 0
-    if plan.cut:
-        scope, summary = _covered(case, outline(case.history, plan.cut)), case.budget.summary
+def _outlined(case: _Case, plan: Plan) -> int:
+    """Raw tokens of view, system and tools under `plan`, with a summary that has no text."""
+    scope = _covered(case, outline(case.history, plan.cut)) if plan.cut else case.scope
     scope = replace(scope, trims={**scope.trims, **_trims(case, scope, plan.caps)})
-    return render(case.history, scope).tokens + summary + case.budget.system + case.budget.tools
+    return render(case.history, scope).tokens + case.budget.system + case.budget.tools
+
+
+def _foreseen(case: _Case, plan: Plan, share: int | None) -> int:
+    """Raw tokens of view, system and tools under `plan`, with one part in `share` of the room a summary may take."""
+    outlined = _outlined(case, plan)
+    return outlined + max(0, _room(case, plan.cut, outlined)) // share if plan.cut and share else outlined
+
+
+def _room(case: _Case, cut: Cut, outlined: int) -> int:
+    """Raw tokens for text and artifacts of a summary: within its share, and less than what it replaces."""
+    tags = tag_tokens(case.history, outline(case.history, cut))
+    return min(case.budget.summary - tags, case.total - outlined - 1)
 
 
 def _carry_out(case: _Case, plan: Plan) -> Ask | None:
     if plan.cut:
-        made = compacted(case.history, case.scope, plan.cut, case.budget, case.situation.recipe, case.answers)
+        outlined = _outlined(case, plan)
+        spare = min(case.budget.limit, case.total - 1) - outlined
+        room = min(_room(case, plan.cut, outlined), spare)
+        made = compacted(case.history, case.scope, plan.cut, room, spare, case.situation.recipe, case.answers)
         if isinstance(made, Ask):
             return made
         summary, case.rung = made
@@ -333,7 +354,8 @@ def _stamped(case: _Case, before: Scope) -> Scope:
     if case.scope is before and not _drifted(before.sizes, sizes) and _since(before, history) is not None:
         return before
     newest = (history.keys[-1], history.digests[-1].hex()) if len(history) else ("", "")
-    return replace(case.scope, since=newest, sizes=sizes, calibration=budget.calibration)
+    stamped = replace(case.scope, since=newest, sizes=sizes, calibration=budget.calibration)
+    return before if stamped == before else stamped
 
 
 def _drifted(old: Sizes, new: Sizes) -> bool:
@@ -357,12 +379,14 @@ def observed(history: History, scope: Scope, view: View) -> Calibration:
     since = _since(scope, history)
     if since is None:
         return scope.calibration
-    sent = scope.sizes.system + scope.sizes.tools
+    sent, window = scope.sizes.system + scope.sizes.tools, scope.sizes.window
     found: list[tuple[str | None, int, int]] = []
     for part in view.parts:
         message = part.message
         if part.position > since and isinstance(message, AIMessage) and message.usage_metadata:
-            model = message.response_metadata.get("model_name")
-            found.append((model, sent, message.usage_metadata["input_tokens"]))
+            actual = message.usage_metadata["input_tokens"]
+            # What was answered had fitted, so a larger figure does not count that request.
+            if actual <= window:
+                found.append((message.response_metadata.get("model_name"), sent, actual))
         sent += part.tokens
     return calibrate([(raw, actual) for model, raw, actual in found if model == found[-1][0]], scope.calibration)

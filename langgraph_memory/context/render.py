@@ -19,10 +19,11 @@ from .groups import Call, Pairing, pair
 from .history import History
 from .prune import Pruner, shorten
 from .record import Scope, Summary
-from .text import escape_tags
+from .text import escape_tags, one_line
 
 Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 
+KEY_CHARS = 80
 INTERRUPTED = "[no result: the call was interrupted before it returned one]"
 INVALID = "[no result: the call was not run, its arguments could not be parsed]"
 
@@ -154,10 +155,17 @@ def _pinned(message: BaseMessage, limit: int | None) -> Sequence[Any]:
 
 def summary_text(summary: Summary) -> str:
     """The tagged text of a summary; what stands inside cannot close the tag."""
-    artifacts = "\n".join(f"- {line}" for line in summary.artifacts)
-    body = summary.text + (f"\n\n## ARTIFACTS (exact)\n{artifacts}" if artifacts else "")
-    first, last = (escape_tags(key).replace('"', "&quot;") for key in (summary.first, summary.last))
+    body = escape_tags(summary.text + artifacts_text(summary.artifacts))
+    first, last = (
+        escape_tags(one_line(key, KEY_CHARS)).replace('"', "&quot;") for key in (summary.first, summary.last)
+    )
     return (
         f'<conversation_summary messages="{summary.count}" from="{first}" to="{last}">\n'
-        f"{escape_tags(body)}\n</conversation_summary>"
+        f'{body}\n[recall("history", pattern="…") finds the messages themselves]\n</conversation_summary>'
     )
+
+
+def artifacts_text(artifacts: Sequence[str]) -> str:
+    """The section of a summary that was taken from the messages word for word."""
+    lines = "\n".join(f"- {line}" for line in artifacts)
+    return f"\n\n## ARTIFACTS (exact)\n{lines}" if lines else ""

@@ -93,7 +93,9 @@ class Recipe:
     window: int
     """Context window of the summariser."""
     room: int
-    """What a summary may take."""
+    """What a summary is asked to take at most."""
+    most: int
+    """What a summary may take to be accepted."""
     tool_chars: int = 1000
     """Characters of a tool result, or of a call's arguments, that the summariser is shown."""
     text_chars: int = 0
@@ -114,6 +116,7 @@ class Recipe:
         return Recipe(
             window=self.window // 2 + 1,
             room=self.room,
+            most=self.most,
             tool_chars=max(100, self.tool_chars // 4),
             text_chars=2000,
             chunk_messages=self.chunk_messages,
@@ -145,19 +148,19 @@ def _reduce(
     texts: list[str], previous: str, replaces: int, recipe: Recipe, count: Count, answers: Answers
 ) -> str | Ask | Rejected:
     overhead = count(recipe.fill(previous, ""))
-    room = max(recipe.window - recipe.room - overhead, recipe.window // 4) * 9 // 10
+    room = max(recipe.window - recipe.most - overhead, recipe.window // 4) * 9 // 10
     chunks = list(_chunks(texts, room, recipe.chunk_messages, count))
     if len(chunks) <= 1:
-        return _answer(recipe.fill(previous, "".join(chunks)), replaces, recipe.room, answers)
+        return _answer(recipe.fill(previous, "".join(chunks)), replaces, recipe.most, answers)
     partial: list[str] = []
     for chunk in chunks:
-        answer = _answer(recipe.fill("", chunk), count(chunk), recipe.room, answers)
+        answer = _answer(recipe.fill("", chunk), count(chunk), recipe.most, answers)
         if not isinstance(answer, str):
             return answer
         partial.append(escape_tags(answer))
     if sum(map(count, partial)) >= sum(map(count, texts)):
         return Rejected("partial summaries are no smaller than their source")
-    merging = Recipe(recipe.window, recipe.room, prompt=recipe.prompt, focus=recipe.focus)
+    merging = Recipe(recipe.window, recipe.room, recipe.most, prompt=recipe.prompt, focus=recipe.focus)
     return _reduce(partial, previous, replaces, merging, count, answers)
 
 

@@ -1,0 +1,19 @@
+"""The errors of the command line: what was asked for is not there, or is not what it should be."""
+
+from langgraph_memory.errors import LangGraphMemoryError
+
+
+class RecordingError(LangGraphMemoryError):
+    """A recording cannot be read; names file and line."""
+
+
+class ThreadMismatchError(LangGraphMemoryError):
+    """A thread holds other messages than the recording that is to be replayed into it."""
+
+
+class DatabaseMissingError(LangGraphMemoryError):
+    """There is no database of threads where the configuration says."""
+
+
+class UnknownThreadError(LangGraphMemoryError):
+    """The database has no thread of this name."""

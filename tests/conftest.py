@@ -1,0 +1,56 @@
+"""Every test runs in an empty folder, without the network, and with our own code watched for blocking calls."""
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, settings
+
+LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+
+settings.register_profile(
+    "tests",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    # Failing examples are printed; nothing is written into the folder of a test.
+    database=None,
+)
+settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads the checkout's `runtime.json`, or settings and keys of whoever runs it."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith(("LANGGRAPH_MEMORY_", "LANGSMITH_", "LANGCHAIN_")) and name != "LANGGRAPH_MEMORY_TEST_DATA":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LANGSMITH_TRACING", "false")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries to reach another machine gets an error, and with it the test."""
+
+    def guarded(name: str) -> Any:
+        original = getattr(socket.socket, name)
+
+        def connect(self: socket.socket, address: Any) -> Any:
+            if isinstance(address, tuple) and not str(address[0]).startswith(LOOPBACK):
+                raise AssertionError(f"a test tried to reach {address!r}")
+            return original(self, address)
+
+        return connect
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guarded(name))
+
+
+@pytest.fixture(autouse=True)
+def _own_code_never_blocks() -> Iterator[None]:
+    """A blocking call that our code makes on an event loop raises `BlockingError` there."""
+    with blockbuster_ctx("langgraph_memory"):
+        yield
