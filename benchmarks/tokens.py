@@ -1,8 +1,8 @@
 """How far token counts are off: `python -m benchmarks.tokens DATA_DIR`.
 
-The first table compares the estimator with two exact encodings, for each kind of text, on the half of the recordings
-its weights were fitted on and on the other half. The second predicts, call by call, the input tokens a provider
-reported from the calls before it, and says how far off the prediction was.
+The first table compares the estimator of each encoding with the encoding itself, for each kind of text, on the half of
+the texts its weights were fitted on and on the other half. The second predicts, call by call, the input tokens a
+provider reported from the calls before it, and says how far off the prediction was.
 """
 
 import argparse
@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from langgraph_memory.context.estimate import Estimator
 from langgraph_memory.context.tokens import (
-    ESTIMATOR,
     Calibration,
     TokenCounter,
     calibrate,
     count_message,
+    estimator_for,
     load_counter,
 )
 from tests.support.data import load_recordings, text_groups, usage_segments
@@ -24,9 +25,9 @@ from tests.support.texts import texts
 ENCODINGS = ("o200k_base", "cl100k_base")
 
 
-def estimate_error(group: list[str], counter: TokenCounter) -> float:
+def estimate_error(group: list[str], encoding: str) -> float:
     """Estimated tokens of a group over its real ones, less one."""
-    return sum(map(ESTIMATOR.text, group)) / sum(map(counter.text, group)) - 1
+    return sum(map(estimator_for(encoding).text, group)) / sum(map(load_counter(encoding).text, group)) - 1
 
 
 def prediction_errors(segments: list[list[tuple[int, int]]], calibrated: bool) -> Iterator[float]:
@@ -46,13 +47,12 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def estimate_table(folder: Path) -> Iterator[str]:
-    counters = [load_counter(name) for name in ENCODINGS]
     row = "{:22} {:>12} {:>12} {:>12} {:>12}".format
-    yield row("estimate against", *(f"{half} {name[:-5]}" for half in ("fit", "check") for name in ENCODINGS))
+    yield row("estimate of", *(f"{half} {name[:-5]}" for half in ("fit", "check") for name in ENCODINGS))
     fitted = {**text_groups(0, folder), **texts("fit")}
     checked = {**text_groups(1, folder), **texts("check")}
     for group in fitted:
-        errors = [estimate_error(half[group], counter) for half in (fitted, checked) for counter in counters]
+        errors = [estimate_error(half[group], name) for half in (fitted, checked) for name in ENCODINGS]
         yield row(group, *(f"{error:+.1%}" for error in errors))
 
 
@@ -60,12 +60,16 @@ def calibration_table(folder: Path) -> Iterator[str]:
     row = "{:22} {:>12} {:>8} {:>8} {:>8} {:>8}".format
     yield row("predicted usage", "", "median", "p90", "p99", "max")
     (record,) = load_recordings("pi_sessions", folder)
-    for counter in (*map(load_counter, ENCODINGS), ESTIMATOR):
+    for counter in (count(name) for count in (load_counter, estimator_for) for name in ENCODINGS):
         segments = usage_segments(record, _sizes(counter), counter.text)
         for calibrated in (False, True):
             errors = [abs(error) for error in prediction_errors(segments, calibrated)]
             figures = (f"{quantile(errors, share):.2%}" for share in (0.5, 0.9, 0.99, 1.0))
-            yield row(counter.name, "calibrated" if calibrated else "raw", *figures)
+            yield row(_title(counter), "calibrated" if calibrated else "raw", *figures)
+
+
+def _title(counter: TokenCounter) -> str:
+    return f"{counter.name} {counter.encoding}" if isinstance(counter, Estimator) else counter.name
 
 
 def _sizes(counter: TokenCounter) -> Callable[..., int]:

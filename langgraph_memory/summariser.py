@@ -15,7 +15,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,39 @@ class Breaker:
             self.opened = now
 
 
+class Flights:
+    """One lock a digest and event loop, and one a digest for threads, as long as somebody holds or wants it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, tuple[Any, int]] = {}
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def on_loop(self, digest: str) -> AsyncIterator[None]:
+        with self._joined((digest, id(asyncio.get_running_loop())), asyncio.Lock) as lock:
+            async with lock:
+                yield
+
+    @contextmanager
+    def in_thread(self, digest: str) -> Iterator[None]:
+        with self._joined((digest, None), threading.Lock) as lock, lock:
+            yield
+
+    @contextmanager
+    def _joined(self, key: Hashable, make: Callable[[], Any]) -> Iterator[Any]:
+        with self._lock:
+            lock, users = self._waiting.get(key, (None, 0))
+            lock = lock or make()
+            self._waiting[key] = lock, users + 1
+        try:
+            yield lock
+        finally:
+            with self._lock:
+                lock, users = self._waiting.pop(key)
+                if users > 1:
+                    self._waiting[key] = lock, users - 1
+
+
 class Summariser:
     """Answers `Ask`s with a model, at most `timeout` seconds each."""
 
@@ -65,6 +99,7 @@ class Summariser:
         self._bought: OrderedDict[str, str] = OrderedDict()
         self._breakers: dict[str | None, Breaker] = {}
         self._lock = threading.Lock()
+        self._flights = Flights()
 
     def bought(self, digest: str) -> str | None:
         """The summary bought for a prompt, if there is one."""
@@ -74,23 +109,27 @@ class Summariser:
     async def answer(
         self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Callable[[str], int]
     ) -> Answer:
-        if (known := self._known(ask, model, thread)) is not None:
-            return known
-        assert model is not None
-        try:
-            async with asyncio.timeout(self._timeout):
-                reply: Any = await model.ainvoke([HumanMessage(ask.prompt)], _config())
-        except Exception as error:  # noqa: BLE001 - whatever a summariser raises, the run goes on without it
-            reply = error
-        return await asyncio.to_thread(self._judged, ask, thread, reply, count)
+        """The answer to `ask`; whoever asks the same at the same time waits and shares it."""
+        async with self._flights.on_loop(ask.digest):
+            if (known := self._known(ask, model, thread)) is not None:
+                return known
+            assert model is not None
+            try:
+                async with asyncio.timeout(self._timeout):
+                    reply: Any = await model.ainvoke([HumanMessage(ask.prompt)], _config())
+            except Exception as error:  # noqa: BLE001 - whatever a summariser raises, the run goes on without it
+                reply = error
+            return await asyncio.to_thread(self._judged, ask, thread, reply, count)
 
     def answer_sync(
         self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Callable[[str], int]
     ) -> Answer:
-        if (known := self._known(ask, model, thread)) is not None:
-            return known
-        assert model is not None
-        return self._judged(ask, thread, _call_with_limit(model, ask.prompt, self._timeout), count)
+        """As `answer`, for callers without an event loop."""
+        with self._flights.in_thread(ask.digest):
+            if (known := self._known(ask, model, thread)) is not None:
+                return known
+            assert model is not None
+            return self._judged(ask, thread, _call_with_limit(model, ask.prompt, self._timeout), count)
 
     def _known(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None) -> Answer | None:
         with self._lock:

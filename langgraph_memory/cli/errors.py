@@ -15,5 +15,9 @@ class DatabaseMissingError(LangGraphMemoryError):
     """There is no database of threads where the configuration says."""
 
 
+class DatabaseUnusableError(LangGraphMemoryError):
+    """The file of the threads cannot be read or written, or is not a database."""
+
+
 class UnknownThreadError(LangGraphMemoryError):
     """The database has no thread of this name."""

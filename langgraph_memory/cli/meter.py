@@ -80,7 +80,9 @@ class Totals:
 
     def __add__(self, other: Totals) -> Totals:
         mine, theirs = asdict(self), asdict(other)
-        return Totals(**{k: max(n, theirs[k]) if k in ("largest", "window") else n + theirs[k] for k, n in mine.items()})
+        return Totals(
+            **{k: max(n, theirs[k]) if k in ("largest", "window") else n + theirs[k] for k, n in mine.items()}
+        )
 
     @property
     def cached_share(self) -> float:

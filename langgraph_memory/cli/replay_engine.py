@@ -9,7 +9,7 @@ the nodes. How far a thread has got is told by its messages alone, so a run that
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from .errors import ThreadMismatchError
 from .meter import Meter, Totals, figures_of
 from .player import Player, Script
 from .recordings import Recording
+from .watch import Watch
 
 DEFAULT_WINDOW = 32_000
 LOOK_BACK = 12
@@ -46,8 +47,8 @@ class Outcome:
     totals: Totals
     resumed_at: int
     """Messages that were in the thread before."""
-    length: int
-    """Messages of the recording."""
+    complete: bool
+    """Every recorded message is in the thread."""
     error: str | None = None
     """Why the conversation stopped before its end."""
 
@@ -57,7 +58,7 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         names = {"thread_id": self.thread_id, "file": self.file, "conversation": self.conversation}
-        state = {"resumed_at": self.resumed_at, "complete": self.totals.messages == self.length, "error": self.error}
+        state = {"resumed_at": self.resumed_at, "complete": self.complete, "error": self.error}
         return {**names, **self.totals.to_json(), **state}
 
 
@@ -108,9 +109,11 @@ class Replayer:
         """Play what the thread does not have yet; returns all its messages."""
         snapshot = await self._graph.aget_state(self.config)
         messages: list[BaseMessage] = snapshot.values.get(MESSAGES, [])
-        if snapshot.next or 0 < len(messages) < len(self.recording.messages):
+        # Not `next`: it leaves out tasks that have finished, but whose results are not in a checkpoint yet.
+        pending = bool(snapshot.tasks)
+        if pending or len(messages) < len(self.recording.messages):
             await self._model.recollect(self._graph, self.config, messages)
-        if snapshot.next:
+        if pending:
             messages = (await self._graph.ainvoke(None, self.config))[MESSAGES]
         while len(messages) < len(self.recording.messages):
             inputs = self.recording.inputs(len(messages))
@@ -184,24 +187,16 @@ def _said(message: BaseMessage) -> str:
     return json.dumps([message.type, *(getattr(message, name, None) for name in names)], default=repr, sort_keys=True)
 
 
-async def replay(
-    memory: MemoryMiddleware, recording: Recording, thread_id: str, *, step: Step, begun: Callable[[int], None]
-) -> Outcome:
-    """Replay `recording` into its thread, from where the thread stands; `begun` is told how many messages it has."""
-    replayer = Replayer(memory, recording, thread_id, step)
+async def replay(memory: MemoryMiddleware, recording: Recording, thread_id: str, watch: Watch) -> Outcome:
+    """Replay `recording` into its thread, from where the thread stands."""
+    replayer = Replayer(memory, recording, thread_id, watch.step)
     before = await replayer.stored()
-    begun(len(before))
-    messages, error = before, None
+    length = len(recording.messages)
+    watch.begin(thread_id, len(before), length, Totals.of(before).calls)
+    error = None
     try:
         messages = await replayer.run()
     except LangGraphMemoryError as problem:
         messages, error = await replayer.stored(), str(problem)
-    return Outcome(
-        thread_id,
-        str(recording.file),
-        recording.id,
-        Totals.of(messages),
-        len(before),
-        len(recording.messages),
-        error,
-    )
+    totals, complete = Totals.of(messages), len(messages) == length
+    return Outcome(thread_id, str(recording.file), recording.id, totals, len(before), complete, error)

@@ -39,23 +39,39 @@ class Cut:
     """Raw tokens of newly covered messages as they stand in the view."""
 
 
-def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config: CompactionConfig) -> list[Cut]:
-    """The cuts that keep at least the newest unit, the one that keeps most first."""
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where a history can be cut behind the summary it has."""
+
+    usual: tuple[Cut, ...]
+    """Cuts that keep what the configuration says, first the one that also keeps calls which may still be answered."""
+    newest: Cut | None
+    """The cut that keeps only the newest unit; None where that is all there is."""
+    everything: Cut | None
+    """The cut behind the newest message."""
+
+    @property
+    def keeping(self) -> list[Cut]:
+        """The cuts that keep something, the one that keeps most first."""
+        found = [*self.usual, *([self.newest] if self.newest else [])]
+        return list({cut.end: cut for cut in found}.values())
+
+
+def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config: CompactionConfig) -> Cuts:
+    """The cuts worth thinking about."""
     ranges = units(history.messages, view.pairing, scope.covered)
     if not ranges:
-        return []
+        return Cuts((), None, None)
     sizes = _sizes(view, history)
-    usual = _usual(history, ranges, sizes, budget, config)
     waiting = next((first for first, end in ranges if _waits(view.pairing, first, end)), len(history))
-    found = (_cut(history, scope, sizes, end, budget) for end in (min(usual, waiting), usual, ranges[-1][0]))
-    return list({cut.end: cut for cut in found if cut.end > scope.covered}.values())
+    usual = _usual(history, ranges, sizes, budget, config)
 
+    def cut(end: int) -> Cut | None:
+        found = _cut(history, scope, sizes, end, budget)
+        return found if found.end > scope.covered else None
 
-def everything(history: History, scope: Scope, view: View, budget: TokenBudget) -> Cut | None:
-    """The cut behind the newest message; None where nothing stands before it."""
-    if scope.covered == len(history):
-        return None
-    return _cut(history, scope, _sizes(view, history), len(history), budget)
+    kept = (cut(min(usual, waiting)), cut(usual))
+    return Cuts(tuple(filter(None, kept)), cut(ranges[-1][0]), cut(len(history)))
 
 
 def outline(history: History, cut: Cut) -> Summary:

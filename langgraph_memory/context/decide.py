@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from langchain_core.messages import AIMessage, ToolMessage
@@ -24,7 +25,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from ..config import MemoryConfig
 from ..errors import ContextBudgetError
 from .budget import TokenBudget
-from .compact import Cut, compacted, cuts, everything, outline, tag_tokens
+from .compact import Cut, Cuts, compacted, cuts, outline, tag_tokens
 from .groups import request_run
 from .history import History
 from .prune import CLEAR, OWN_TOOLS, Pruner, next_watermark, rule_limit, text_size, tool_name
@@ -115,6 +116,11 @@ class _Case:
     def over_limit(self) -> bool:
         return self.total > self.budget.limit
 
+    @cached_property
+    def cuts(self) -> Cuts:
+        """Where the history can be cut, as the view is when this is asked first."""
+        return cuts(self.history, self.scope, self.view, self.budget, self.compaction)
+
     @property
     def asked(self) -> bool:
         """Whether a trigger that the configuration sets beside the ratio is crossed."""
@@ -182,7 +188,7 @@ def _unprotected(case: _Case) -> list[int]:
     A result behind which less than the gate has been said is still what the model works with.
     """
     results = case.results()
-    results = results[: len(results) - case.pruning.protect_recent] if case.pruning.protect_recent else results
+    results = results[: max(0, len(results) - case.pruning.protect_recent)]
     newest, said = len(case.history), 0
     for part in reversed(case.view.parts):
         if said >= case.budget.min_reclaim:
@@ -208,10 +214,15 @@ def _suffices(case: _Case, frees: int) -> bool:
 
 
 def _compaction(case: _Case) -> Plan | None:
-    """The cut that keeps most and brings the view under the trigger, else into the window."""
+    """The cut that keeps most and brings the view under the trigger, else into the window.
+
+    Less than the configuration keeps is kept only where the view itself is too large; a trigger set by hand, which may
+    stay crossed for ever, never eats into what the last compaction kept.
+    """
+    found = case.cuts
+    large = case.total > case.budget.trigger or case.over_limit or (case.situation.force and not found.usual)
     worth = 1 if case.over_limit or case.situation.force or _first(case) else _worth(case.budget)
-    found = cuts(case.history, case.scope, case.view, case.budget, case.compaction)
-    plans = [Plan(cut) for cut in found if cut.frees >= worth]
+    plans = [Plan(cut) for cut in (found.keeping if large else found.usual) if cut.frees >= worth]
     for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
         for plan in plans:
             if _foreseen(case, plan, share) <= min(most, case.total - 1):
@@ -239,9 +250,8 @@ def _fitting(case: _Case) -> Plan | None:
 
 
 def _plans(case: _Case) -> Iterator[Plan]:
-    found = cuts(case.history, case.scope, case.view, case.budget, case.compaction) if case.compaction.enabled else []
-    newest = found[-1] if found else None
-    whole = everything(case.history, case.scope, case.view, case.budget) if case.compaction.enabled else None
+    found = case.cuts if case.compaction.enabled else Cuts((), None, None)
+    newest, whole = found.newest, found.everything
     if case.pruning.enabled:
         worthy = newest if newest and newest.frees >= _worth(case.budget) else None
         for cut in dict.fromkeys((worthy, None, newest)):
@@ -256,11 +266,15 @@ def _plans(case: _Case) -> Iterator[Plan]:
                 yield Plan(cut, Caps(cap, cap, request))
 
 
+def _outline(case: _Case, plan: Plan) -> View:
+    """The view under `plan`, with a summary that has no text."""
+    scope = _covered(case, outline(case.history, plan.cut)) if plan.cut else case.scope
+    return render(case.history, replace(scope, trims={**scope.trims, **_trims(case, scope, plan.caps)}))
+
+
 def _outlined(case: _Case, plan: Plan) -> int:
     """Raw tokens of view, system and tools under `plan`, with a summary that has no text."""
-    scope = _covered(case, outline(case.history, plan.cut)) if plan.cut else case.scope
-    scope = replace(scope, trims={**scope.trims, **_trims(case, scope, plan.caps)})
-    return render(case.history, scope).tokens + case.budget.system + case.budget.tools
+    return _outline(case, plan).tokens + case.budget.system + case.budget.tools
 
 
 def _foreseen(case: _Case, plan: Plan, share: int | None) -> int:
@@ -321,7 +335,7 @@ def _spared(case: _Case, results: list[int]) -> list[int]:
     """Those of `results` that are cut last: the newest ones, excluded tools and our own."""
     settings, messages = case.pruning, case.history.messages
     excluded = OWN_TOOLS.union(settings.exclude_tools)
-    newest = results[len(results) - settings.protect_recent :] if settings.protect_recent else []
+    newest = results[max(0, len(results) - settings.protect_recent) :]
     named = [
         position
         for position in results
@@ -332,16 +346,18 @@ def _spared(case: _Case, results: list[int]) -> list[int]:
 
 
 def _too_large(case: _Case) -> ContextBudgetError:
+    """The error for a view that no plan makes fit; its parts are those of the smallest view there is."""
     budget = case.budget
+    view = min((_outline(case, plan) for plan in _plans(case)), key=lambda view: view.tokens, default=case.view)
     parts: dict[str, int] = {"system": budget.system, "tools": budget.tools}
-    for part in case.view.parts:
+    for part in view.parts:
         parts[part.source] = parts.get(part.source, 0) + part.tokens
     largest = max(parts, key=lambda name: parts[name])
     listed = ", ".join(f"{name} {tokens}" for name, tokens in parts.items() if tokens)
     return ContextBudgetError(
-        f"The view takes {case.total} tokens, but only {budget.limit} fit into a context window of {budget.window} "
-        f"with {budget.response} kept for the response ({listed}). The largest part is {largest}: shorten it, enable "
-        "pruning and compaction, or raise memory.context_window.",
+        f"The request takes {sum(parts.values())} tokens at least, but only {max(0, budget.limit)} fit into a context "
+        f"window of {budget.window} with {budget.response} kept for the response ({listed}). The largest part is "
+        f"{largest}: shorten it, enable pruning and compaction, or raise memory.context_window.",
         parts=parts,
         available=budget.available,
     )

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from .history import History
 from .tokens import Calibration
 
@@ -78,6 +80,9 @@ class Scope:
         return self.summary.count if self.summary else 0
 
 
+_scopes = TypeAdapter(Scope)
+
+
 def read_scope(record: Mapping[str, Any] | None, namespace: str) -> Scope:
     """The scope of `namespace` in `record`.
 
@@ -85,53 +90,26 @@ def read_scope(record: Mapping[str, Any] | None, namespace: str) -> Scope:
     """
     if not record:
         return Scope()
-    if record.get("v") != VERSION:
-        raise ValueError(f"record version {record.get('v')!r} is not {VERSION}")
-    stored = record.get("ns", {}).get(namespace)
-    try:
-        return _scope_from(stored) if stored else Scope()
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"scope {namespace!r} of the record cannot be read: {error}") from error
-
-
-def _scope_from(stored: Mapping[str, Any]) -> Scope:
-    summary, watermark = stored.get("summary"), stored.get("prune")
-    return Scope(
-        summary=Summary(**{**summary, "artifacts": tuple(summary["artifacts"]), "pin": tuple(summary["pin"])})
-        if summary
-        else None,
-        watermark=Watermark(**{**watermark, "exclude": tuple(watermark["exclude"])}) if watermark else None,
-        trims=dict(stored.get("trims", {})),
-        since=(stored["since"][0], stored["since"][1]) if "since" in stored else ("", ""),
-        calibration=Calibration.from_json(stored["usage"]) if "usage" in stored else Calibration(),
-        sizes=Sizes(**stored.get("sizes", {})),
-    )
+    if not isinstance(record, Mapping) or record.get("v") != VERSION:
+        raise ValueError(f"the record is not of version {VERSION}: {str(record)[:80]!r}")
+    scopes = record.get("ns")
+    if not isinstance(scopes, Mapping):
+        raise ValueError(f"the record has no scopes under 'ns': {str(scopes)[:80]!r}")
+    return _scopes.validate_python(scopes[namespace]) if namespace in scopes else Scope()
 
 
 def write_scope(scope: Scope, namespace: str) -> Record:
-    """The record update that stores `scope`."""
-    stored: Record = {"since": list(scope.since), "sizes": _plain(scope.sizes)}
-    if scope.summary:
-        stored["summary"] = _plain(scope.summary)
-    if scope.watermark:
-        stored["prune"] = _plain(scope.watermark)
-    if scope.trims:
-        stored["trims"] = dict(scope.trims)
-    if scope.calibration != Calibration():
-        stored["usage"] = scope.calibration.to_json()
-    return {"v": VERSION, "ns": {namespace: stored}}
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    rows = ((name, getattr(value, name)) for name in value.__slots__)
-    return {name: list(row) if isinstance(row, tuple) else row for name, row in rows}
+    """The record update that stores `scope`; what is as in an empty scope is left out."""
+    return {"v": VERSION, "ns": {namespace: _scopes.dump_python(scope, mode="json", exclude_defaults=True)}}
 
 
 def merge_records(old: Record | None, new: Record | None) -> Record:
     """Reducer of the record channel: scopes of other namespaces stay, the written one is replaced."""
-    if not old or not new or old.get("v") != new.get("v"):
+    if not old or not new:
         return new or old or {}
-    return {**old, **new, "ns": {**old.get("ns", {}), **new.get("ns", {})}}
+    if not isinstance(old, Mapping) or old.get("v") != new.get("v") or not isinstance(old.get("ns"), Mapping):
+        return new
+    return {**old, **new, "ns": {**old["ns"], **new.get("ns", {})}}
 
 
 def fitted(scope: Scope, history: History) -> Scope:

@@ -1,10 +1,10 @@
 """How many tokens a text, a message or a set of tools is.
 
-A `TokenCounter` counts text: exactly, with a tiktoken encoding whose ranks are on this machine, or by estimate. It
-never uses the network, never raises and never takes long over one text. On top of it messages and tools are counted
-by what a provider is sent of them: text, reasoning, tool calls and their arguments once, and a fixed price for each
-payload (image, audio, file), whose length in base64 says nothing about its tokens. What a provider adds beyond that is
-learnt from its usage figures (`calibration`).
+A `TokenCounter` counts text: exactly, with a tiktoken encoding whose ranks are on this machine, or by an estimate of
+that encoding. It never uses the network, never raises and never takes long over one text. On top of it messages and
+tools are counted by what a provider is sent of them: text, reasoning, tool calls and their arguments once, and a fixed
+price for each payload (image, audio, file), whose length in base64 says nothing about its tokens. What a provider adds
+beyond that is learnt from its usage figures (`calibration`).
 """
 
 import logging
@@ -21,7 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from .calibration import Calibration, calibrate
 from .content import LINK_TOKENS, MEDIA_TOKENS, MESSAGE_TOKENS, message_parts, to_json
 from .encodings import encoding_name, load_encoding
-from .estimate import Estimator, estimate
+from .estimate import Estimator
 
 __all__ = [
     "ESTIMATOR",
@@ -34,6 +34,7 @@ __all__ = [
     "count_message",
     "count_tools",
     "encoding_for",
+    "estimator_for",
     "load_counter",
     "ready_counter",
 ]
@@ -56,7 +57,11 @@ class TokenCounter(Protocol):
     def text(self, text: str) -> int: ...
 
 
-ESTIMATOR: TokenCounter = Estimator()
+ESTIMATOR: TokenCounter = Estimator("cl100k_base")
+"""The estimator of the encoding that pays the most, for every model whose encoding is not known."""
+
+_O200K_ESTIMATOR: TokenCounter = Estimator("o200k_base")
+_ESTIMATORS = {"o200k_base": _O200K_ESTIMATOR, "o200k_harmony": _O200K_ESTIMATOR}
 
 
 @dataclass(frozen=True)
@@ -77,33 +82,37 @@ class EncodingCounter:
             # A panic of the Rust side derives from BaseException, and its class cannot be imported.
             if type(error).__name__ != "PanicException":
                 raise
-            return estimate(text)
+            return _ESTIMATORS.get(self.name, ESTIMATOR).text(text)
 
 
 _counters: dict[str, TokenCounter] = {}
 _loading = threading.Lock()
 
 
-def encoding_for(tokenizer: str, model_name: str | None) -> str | None:
-    """The encoding a setting asks for; None means the estimator."""
-    if tokenizer == "estimate":
-        return None
-    if tokenizer != "auto":
+def encoding_for(tokenizer: str, model_name: str | None) -> str:
+    """The encoding that a setting and a model mean, be it counted with or estimated."""
+    if tokenizer not in ("auto", "estimate"):
         return tokenizer
     return (encoding_name(model_name) if model_name else None) or _DEFAULT_ENCODING
 
 
+def estimator_for(tokenizer: str = "auto", model_name: str | None = None) -> TokenCounter:
+    """The estimator of that encoding; always the same object, and no file is read."""
+    return _ESTIMATORS.get(encoding_for(tokenizer, model_name), ESTIMATOR)
+
+
 def ready_counter(tokenizer: str = "auto", model_name: str | None = None) -> TokenCounter | None:
     """The counter if it was loaded before, else None; reads no file."""
-    name = encoding_for(tokenizer, model_name)
-    return ESTIMATOR if name is None else _counters.get(name)
+    if tokenizer == "estimate":
+        return estimator_for(tokenizer, model_name)
+    return _counters.get(encoding_for(tokenizer, model_name))
 
 
 def load_counter(tokenizer: str = "auto", model_name: str | None = None) -> TokenCounter:
-    """The counter for a setting and a model, the estimator where ranks are missing. Reads files the first time."""
+    """The counter for a setting and a model, an estimator where ranks are missing. Reads files the first time."""
+    if tokenizer == "estimate":
+        return estimator_for(tokenizer, model_name)
     name = encoding_for(tokenizer, model_name)
-    if name is None:
-        return ESTIMATOR
     with _loading:
         if name not in _counters:
             _counters[name] = _load(name)
@@ -115,10 +124,10 @@ def _load(name: str) -> TokenCounter:
         encoding = load_encoding(name)
     except Exception:
         logger.exception("Encoding %r could not be loaded: token counts are estimates.", name)
-        return ESTIMATOR
+        return estimator_for(name)
     if encoding is None:
         logger.warning("No token ranks for encoding %r on this machine: token counts are estimates.", name)
-        return ESTIMATOR
+        return estimator_for(name)
     return EncodingCounter(name, encoding)
 
 

@@ -58,6 +58,7 @@ UNANSWERED = re.compile(r":unanswered-\d+$")
 LEAST_REQUEST = 100
 """Characters the request is cut to at the harshest."""
 MARKER_TEXT = '[trimmed: 00000 of 00000 characters · recall("msg:m0000")]'
+HINT = '[recall("history", pattern="…") finds the messages themselves]'
 SLACK = 60
 """Tokens by which a bound that is written anew may differ."""
 
@@ -113,10 +114,12 @@ def expected_tail(messages: Sequence[BaseMessage], covered: int) -> list[int | s
         if isinstance(message, AIMessage) and not calls and is_blank(message):
             continue
         tail.append(position)
-        answered = [result for result in sorted(pairs) if pairs[result] == position]
+        answered = [answer for answer in sorted(pairs) if pairs[answer] == position]
         tail += answered
-        missing = Multiset(calls) - Multiset(messages[result].tool_call_id for result in answered)  # type: ignore[attr-defined]
-        tail += [call for call in dict.fromkeys(calls) if call for _ in range(missing[call])]
+        open_calls = list(calls)
+        for answer in answered:
+            open_calls.remove(messages[answer].tool_call_id)  # type: ignore[attr-defined]
+        tail += [call for call in open_calls if call]
     return tail
 
 
@@ -212,15 +215,15 @@ class Call:
         most = min(max(self.window // 2, int(wanted)), self.usable - self.budget.response)
         return int((most - calibration.offset) / calibration.factor)
 
+    def asked(self, total: int) -> bool:
+        """Whether a trigger that was set by hand is crossed."""
+        config, calibration = self.compaction, self.budget.calibration
+        sent = calibration.factor * total + calibration.offset
+        return 0 < config.trigger_messages <= len(self.messages) or 0 < config.trigger_tokens < sent + 1
+
     def due(self, total: int) -> bool:
-        config, messages = self.compaction, len(self.messages)
-        sent = self.budget.calibration.factor * total + self.budget.calibration.offset
-        return (
-            self.situation.force
-            or (messages >= config.min_messages and total > self.trigger)
-            or 0 < config.trigger_messages <= messages
-            or 0 < config.trigger_tokens < sent + 1
-        )
+        enough = len(self.messages) >= self.compaction.min_messages
+        return self.situation.force or self.asked(total) or (enough and total > self.trigger)
 
     def excluded(self, position: int) -> bool:
         """Whether the result is of a tool that is never pruned by threshold."""
@@ -237,6 +240,7 @@ class Play:
 
     def __init__(self, story: Story) -> None:
         self.story, self.writer = story, Writer()
+        self.settings = story.settings
         self.window = story.window
         self.messages: list[BaseMessage] = []
         self.copies: dict[int, BaseMessage] = {}
@@ -333,20 +337,21 @@ class Play:
         budget = TokenBudget.of(
             self.window,
             counter=story.counter,
-            budget=story.settings.budget,
-            compaction=story.settings.compaction,
-            pruning=story.settings.pruning,
+            budget=self.settings.budget,
+            compaction=self.settings.compaction,
+            pruning=self.settings.pruning,
             overhead=Overhead(system, story.tools),
             calibration=observed(history, before, render(history, before)),
         )
         recipe = Recipe(
             window=story.summariser_window or int(self.window / budget.calibration.factor),
-            room=budget.summary * 3 // 4 - 48,
-            tool_chars=story.settings.compaction.summary_tool_chars,
-            chunk_messages=story.settings.compaction.map_chunk_messages,
-            prompt=story.settings.compaction.prompt,
+            room=budget.summary,
+            most=budget.summary,
+            tool_chars=self.settings.compaction.summary_tool_chars,
+            chunk_messages=self.settings.compaction.map_chunk_messages,
+            prompt=self.settings.compaction.prompt,
         )
-        situation = Situation(story.settings, recipe, reply.cold, reply.force)
+        situation = Situation(self.settings, recipe, reply.cold, reply.force)
         return Call(messages, history, before, budget, situation, self.window)
 
     def decided(self, call: Call, stored: Scope) -> Decision:
@@ -531,7 +536,8 @@ def check_what_survives(call: Call, outcome: Decision) -> None:
     earlier = {call.history.keys[position] for position in run} & call.before.trims.keys()
     covers_all = call.before.covered == len(messages)
     if cut and not earlier and call.compaction.enabled and not covers_all:
-        assert least_view(call, request_chars=10**9) + SLACK > call.budget.limit, "the request is cut but would fit"
+        least = least_view(call, request_chars=10**9) + call.budget.summary // 4
+        assert least + SLACK > call.budget.limit, "the request is cut but would fit"
 
 
 def shown_whole(messages: Sequence[BaseMessage], position: int, at: dict[int, BaseMessage], pinned: list[Any]) -> bool:
@@ -550,11 +556,12 @@ def shown_whole(messages: Sequence[BaseMessage], position: int, at: dict[int, Ba
 def least_view(call: Call, request_chars: int) -> int:
     """Raw tokens of the smallest view there can be: everything covered, the request cut to `request_chars`."""
     count, key = call.counter, "#" + "0" * 32
-    tag = f'<conversation_summary messages="{len(call.messages)}" from="{key}" to="{key}">\n\n</conversation_summary>'
+    tag = f'<conversation_summary messages="{len(call.messages)}" from="{key}" to="{key}">\n'
+    tag += f"{HINT}\n</conversation_summary>"
     requests = [call.messages[position] for position in request_run(call.messages)]
     blocks = [block for message in requests for block in cut_blocks(message, request_chars)]
     systems = sum(count_message(count, m) for m in call.messages if isinstance(m, SystemMessage))
-    summary = count_message(count, HumanMessage([{"type": "text", "text": tag}, *blocks])) + call.budget.summary
+    summary = count_message(count, HumanMessage([{"type": "text", "text": tag}, *blocks]))
     return systems + summary + call.budget.system + call.budget.tools
 
 
@@ -679,10 +686,11 @@ def check_compaction(call: Call, outcome: Decision) -> None:
     count = call.counter.text
     replaced = call.history.span(start if previous and previous.text.strip() else 0, end)
     assert count(summary.text) < replaced + (count(previous.text) if previous else 0) or not summary.text
-    assert summary.text.strip() or outcome.rung == "extract"
+    assert summary.text.strip() or outcome.rung == "marker"
     raw = render(call.history, call.before)
     total = raw.tokens + budget.system + budget.tools
-    if total <= budget.limit and not call.situation.force:
+    first = call.asked(total) and call.before.summary is None
+    if total <= budget.limit and not call.situation.force and not first:
         assert call.history.span(start, end) >= call.min_reclaim, "compacted for too little"
     check_tail(call, outcome, sum(count_message(call.counter, message) for message in behind))
 

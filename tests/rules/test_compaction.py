@@ -50,7 +50,7 @@ async def test_five_calls_with_one_history_over_the_trigger_buy_one_summary(scri
     history = chat(12, chars=600, text=SCRIPTS[script])
     views, bought = [], []
     for _ in range(5):
-        views.append(bare.sync(history) if mode == "sync" else await bare.call(history))
+        views.append(await bare.by(mode, history))
         bought.append(len(bare.side.requests))
     assert bought[0] >= 1
     assert bought == bought[:1] * 5
@@ -309,8 +309,8 @@ async def test_a_chat_of_short_messages_with_a_message_trigger_is_compacted_a_ha
 
 @pytest.mark.parametrize("trigger", ["compaction.trigger_messages", "compaction.trigger_tokens"])
 def test_what_a_compaction_kept_is_not_covered_by_the_very_next_call(trigger):
-    bare = Bare({"context_window": 32_000, "compaction.keep_recent_tokens": 3000, trigger: 30})
-    history = chat(20, chars=1000)
+    bare = Bare({"context_window": 64_000, "compaction.keep_recent_tokens": 8000, trigger: 30})
+    history = chat(60, chars=1000)
     kept = marks(text_of(bare.sync(history)))
     view = bare.sync([*history, HumanMessage("ok", id="ok")])
     assert len(kept) >= 8

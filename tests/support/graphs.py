@@ -51,7 +51,8 @@ def node_graph(
     schema: Any = MemoryState,
 ) -> Any:
     """START → memory → model → tools → memory … with the edges of `attach`."""
-    builder = StateGraph(schema, input_schema=MessagesState, output_schema=MessagesState)
+    public = MessagesState if schema is MemoryState else None
+    builder = StateGraph(schema, input_schema=public, output_schema=public)
     builder.add_node("model", memory.model_node(model, tools=tools, system_prompt=system))
     if tools:
         builder.add_node("tools", ToolNode(list(tools)))
@@ -153,6 +154,10 @@ class Bare:
     async def call(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         update = await self.memory(self._state(messages), thread())
         return self._kept(messages, update)
+
+    async def by(self, mode: str, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """`call`, or `sync` as a program without an event loop makes it."""
+        return await (asyncio.to_thread(self.sync, messages) if mode == "sync" else self.call(messages))
 
     def report(self, messages: Sequence[BaseMessage]) -> Any:
         return self.memory.report(self._state(messages), thread())

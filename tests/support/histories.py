@@ -7,14 +7,14 @@ a piece of text came from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langgraph_memory.config import BudgetConfig, CompactionConfig, MemoryConfig, PruningConfig
+from langgraph_memory.config import MemoryConfig
 from langgraph_memory.context.tokens import ESTIMATOR, TokenCounter, load_counter
 
 # --- Builders --------------------------------------------------------------------------------------------------------
@@ -258,13 +258,18 @@ Answer = Literal["good", "long", "blank", "thinking", "refusal", "call", "cut sh
 class Story:
     window: int
     counter: TokenCounter
-    settings: MemoryConfig
+    keys: Mapping[str, Mapping[str, Any]]
+    """The `memory` section of the configuration."""
     summariser_window: int | None
     system: int | None
     tools: int | None
     answers: tuple[Answer, ...]
     """The summariser's answers, in turns."""
     events: tuple[Event, ...]
+
+    @property
+    def settings(self) -> MemoryConfig:
+        return MemoryConfig.model_validate(self.keys)
 
 
 # --- Strategies ------------------------------------------------------------------------------------------------------
@@ -341,41 +346,53 @@ _events: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-@st.composite
-def _settings(draw: st.DrawFn) -> MemoryConfig:
-    soft = draw(st.sampled_from((0, 50, 300, 3000, 3000, 9000)))
-    keep = draw(st.sampled_from(("tokens", "tokens", "tokens", "messages", "turns")))
-    often = st.sampled_from((True, True, True, True, True, False))
-    return MemoryConfig(
-        pruning=PruningConfig(
-            enabled=draw(often),
-            trim_tool_results=draw(often),
-            soft_trim_chars=soft,
-            hard_clear_threshold=soft + draw(st.sampled_from((0, 100, 7000, 20_000))),
-            protect_recent=draw(st.sampled_from((0, 1, 3, 3, 8))),
-            min_reclaim_tokens=draw(st.sampled_from((0, 50, 500, 4000))),
-            exclude_tools=draw(st.sampled_from((("read_file",), (), ("dock_list", "read_file")))),
-        ),
-        compaction=CompactionConfig(
-            enabled=draw(often),
-            trigger_ratio=draw(st.sampled_from((0.05, 0.5, 0.7, 0.7, 1.0))),
-            trigger_messages=draw(st.sampled_from((0, 0, 0, 12, 40))),
-            trigger_tokens=draw(st.sampled_from((0, 0, 0, 300, 5000))),
-            min_messages=draw(st.sampled_from((0, 0, 5, 20))),
-            reserve_tokens=draw(st.sampled_from((0, 1000, 16_384))),
-            keep_recent_tokens=draw(st.sampled_from((0, 200, 2000, 20_000))),
-            keep_messages=draw(st.sampled_from((1, 2, 6, 25))) if keep == "messages" else 0,
-            keep_turns=draw(st.sampled_from((1, 2, 4))) if keep == "turns" else 0,
-            map_chunk_messages=draw(st.sampled_from((0, 0, 1, 5))),
-            summary_tool_chars=draw(st.sampled_from((100, 1000, 1000, 5000))),
-            prompt=draw(st.sampled_from((None, None, "Sum up: {messages}", "{previous} + {messages}, {as} text"))),
-        ),
-        budget=BudgetConfig(
-            system_tokens=draw(st.sampled_from(("auto", "auto", 0, 300))),
-            tools_tokens=draw(st.sampled_from(("auto", "auto", 0, 300))),
-            response_tokens=draw(st.sampled_from((0, 200, 2000))),
-        ),
+_often = st.sampled_from((True, True, True, True, True, False))
+_pruning = st.sampled_from((0, 50, 300, 3000, 3000, 9000)).flatmap(
+    lambda soft: st.fixed_dictionaries(
+        {"soft_trim_chars": st.just(soft), "hard_clear_threshold": st.sampled_from((soft, soft + 100, soft + 7000))},
+        optional={
+            "enabled": _often,
+            "trim_tool_results": _often,
+            "protect_recent": st.sampled_from((0, 1, 3, 8)),
+            "min_reclaim_tokens": st.sampled_from((0, 50, 500)),
+            "exclude_tools": st.sampled_from(([], ["dock_list", "read_file"])),
+        },
     )
+)
+_compaction = st.fixed_dictionaries(
+    {"min_messages": st.sampled_from((0, 0, 5, 20))},
+    optional={
+        "enabled": _often,
+        "trigger_ratio": st.sampled_from((0.05, 0.5, 1.0)),
+        "trigger_messages": st.sampled_from((0, 0, 12, 40)),
+        "trigger_tokens": st.sampled_from((0, 0, 300, 5000)),
+        "reserve_tokens": st.sampled_from((0, 1000)),
+        "keep_recent_tokens": st.sampled_from((0, 200, 2000)),
+        "map_chunk_messages": st.sampled_from((0, 1, 5)),
+        "summary_tool_chars": st.sampled_from((100, 5000)),
+        "prompt": st.sampled_from(("Sum up: {messages}", "{previous} + {messages}, {as} text")),
+    },
+)
+_keep = st.sampled_from(({}, {}, {}, {"keep_messages": 2}, {"keep_messages": 25}, {"keep_turns": 1}, {"keep_turns": 3}))
+_budget = st.fixed_dictionaries(
+    {},
+    optional={
+        "system_tokens": st.sampled_from((0, 300)),
+        "tools_tokens": st.sampled_from((0, 300)),
+        "response_tokens": st.sampled_from((0, 200)),
+    },
+)
+_settings = st.builds(
+    lambda pruning, compaction, keep, budget: {
+        "pruning": pruning,
+        "compaction": {**compaction, **keep},
+        "budget": budget,
+    },
+    _pruning,
+    _compaction,
+    _keep,
+    _budget,
+)
 
 
 WINDOWS = st.one_of(
@@ -396,8 +413,8 @@ def stories(draw: st.DrawFn) -> Story:
     return Story(
         window=window,
         counter=Remembering(counter),
-        settings=draw(_settings()),
-        summariser_window=draw(st.one_of(st.none(), st.none(), st.integers(window // 4, window), st.just(200_000))),
+        keys=draw(_settings),
+        summariser_window=draw(st.one_of(st.none(), st.none(), st.integers(max(500, window // 4), max(500, window)), st.just(200_000))),
         system=draw(st.sampled_from((None, 0, 20, 200))),
         tools=draw(st.sampled_from((None, 0, 20, 200))),
         answers=tuple(draw(st.lists(ANSWERS, min_size=1, max_size=6))),

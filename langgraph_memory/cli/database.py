@@ -1,0 +1,56 @@
+"""Opening the database of threads, with its faults told as errors that name the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiosqlite
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from langgraph_memory import MemoryMiddleware, RuntimeConfig
+
+from .errors import DatabaseMissingError, DatabaseUnusableError
+
+
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise DatabaseUnusableError(
+            f"{file}: the database of threads cannot be used ({error}). Name another file with "
+            "persistence.thread_db in runtime.json or $LANGGRAPH_MEMORY_DB_PATH."
+        ) from error
+
+
+@asynccontextmanager
+async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[MemoryMiddleware]:
+    """The memory with its database, which is made where it does not exist."""
+    with _naming(config.persistence.thread_db):
+        async with MemoryMiddleware.open(config, **arguments) as memory:
+            yield memory
+
+
+def database_of(config: RuntimeConfig) -> Path | None:
+    """The file of the threads; None where it does not exist."""
+    file = Path(config.persistence.thread_db)
+    return file.absolute() if file.is_file() else None
+
+
+@asynccontextmanager
+async def open_saver(config: RuntimeConfig) -> AsyncIterator[AsyncSqliteSaver]:
+    """The threads for reading. Makes no file; raises `DatabaseMissingError` where there is none."""
+    file = database_of(config)
+    if file is None:
+        raise DatabaseMissingError(
+            f"{config.persistence.thread_db}: there is no database of threads here. `lgm replay` makes one; another "
+            "file is named by persistence.thread_db in runtime.json (--config) or by $LANGGRAPH_MEMORY_DB_PATH."
+        )
+    with _naming(str(file)):
+        async with aiosqlite.connect(f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
+            yield AsyncSqliteSaver(connection)
