@@ -19,7 +19,7 @@ from .context.record import Scope, fitted, read_scope
 from .context.render import render
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
-from .context.tokens import ESTIMATOR, Calibration, TokenCounter, load_counter, ready_counter
+from .context.tokens import Calibration, TokenCounter, estimator_for, load_counter, ready_counter
 from .errors import ContextBudgetError
 from .events import EventName, Listener, MemoryEvent, announce
 from .models import Model, model_window
@@ -224,4 +224,4 @@ def _counter_at_hand(tokenizer: str, model_name: str | None) -> TokenCounter:
         asyncio.get_running_loop()
     except RuntimeError:
         return load_counter(tokenizer, model_name)
-    return ESTIMATOR
+    return estimator_for(tokenizer, model_name)

@@ -162,7 +162,7 @@ def _print(message: BaseMessage) -> Hashable:
     """What a provider gets to see of a message."""
     content = message.content if isinstance(message.content, str) else repr(message.content)
     if isinstance(message, AIMessage):
-        return message.type, content, repr(message.tool_calls) if message.tool_calls else None
+        return message.type, content, repr((message.tool_calls, message.invalid_tool_calls))
     return message.type, content, getattr(message, "tool_call_id", None), message.name
 
 
@@ -177,7 +177,7 @@ def is_paired(view: Iterable[BaseMessage]) -> bool:
         elif waiting:
             return False
         elif isinstance(message, AIMessage):
-            waiting = {call["id"] for call in message.tool_calls}
+            waiting = {call["id"] for call in (*message.tool_calls, *message.invalid_tool_calls)}
     return not waiting
 
 

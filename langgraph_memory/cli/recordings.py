@@ -32,6 +32,9 @@ from .errors import RecordingError
 
 Note = Callable[[str], None]
 
+DIGITS = 20
+"""Digits and sign of a 64-bit number at most."""
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -135,19 +138,29 @@ def _is_conversations(value: Any) -> bool:
 
 def _parsed(data: bytes, place: str) -> Any:
     try:
-        text = data.decode("utf-8-sig")
-        value = json.loads(text)
+        return _loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise RecordingError(f"{place}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
     except json.JSONDecodeError as error:
         raise RecordingError(f"{place}: not JSON ({error.msg}, column {error.colno}); mend or remove it") from error
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"{place}: not usable as JSON ({error})") from error
+
+
+def _loads(text: str) -> Any:
+    """The JSON value of `text`, of which every part can be stored in a database."""
+    value = json.loads(text, parse_int=_integer)
     return _clean(value) if _SURROGATE.search(text) else value
 
 
+def _integer(digits: str) -> int | str:
+    """A number; its digits where it needs more than 64 bits."""
+    number = int(digits) if len(digits) <= DIGITS else None
+    return digits if number is None or number.bit_length() > 63 else number
+
+
 def _clean(value: Any) -> Any:
-    """`value` without lone surrogates, which no database takes."""
+    """`value` without lone surrogates."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
@@ -205,7 +218,7 @@ def _arguments(given: Any) -> dict[str, Any] | None:
     if given is None or given == "":
         return {}
     try:
-        value = json.loads(given) if isinstance(given, str) else given
+        value = _loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

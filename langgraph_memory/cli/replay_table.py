@@ -53,7 +53,7 @@ def _cells(totals: Totals) -> list[Text]:
         Text(f"{totals.calls:,}"),
         Text(f"{totals.raw:,}"),
         Text(f"{totals.sent:,}"),
-        Text(f"{totals.largest:,} of {totals.window:,}"),
+        Text(f"{totals.largest:,} of {totals.window:,}" if totals.calls else "–"),
         *faults,
         Text(f"{totals.cached_share:.0%}"),
         Text(f"{totals.summaries:,}"),

@@ -23,6 +23,7 @@ from langgraph_memory import LangGraphMemoryError, MemoryMiddleware
 from langgraph_memory.state import MESSAGES
 
 from .channel import DeltaState
+from .errors import ThreadMismatchError
 from .meter import Totals
 from .replay_engine import Graph, ModelNode, Outcome
 from .watch import Watch
@@ -179,6 +180,10 @@ def _built(memory: MemoryMiddleware, model: ModelNode) -> Graph:
     return builder.compile(checkpointer=memory.saver)
 
 
+def _request_id(number: int) -> str:
+    return f"{SAMPLE_THREAD}-request-{number}"
+
+
 async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> Outcome:
     """Ask the agent everything the thread has not asked yet."""
     model = ModelNode(memory, reply, watch.step)
@@ -187,6 +192,10 @@ async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> 
     snapshot = await graph.aget_state(config)
     messages: list[BaseMessage] = snapshot.values.get(MESSAGES, [])
     before = len(messages)
+    if messages and messages[0].id != _request_id(0):
+        raise ThreadMismatchError(
+            f"The thread {thread_id!r} holds another conversation, not the sample. Give another name with --thread."
+        )
     requests = [*(text for text, _ in REQUESTS), LAST_REQUEST]
     asked = sum(isinstance(message, HumanMessage) for message in messages)
     # Not `next`: it leaves out tasks that have finished, but whose results are not in a checkpoint yet.
@@ -199,7 +208,7 @@ async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> 
         if pending:
             await graph.ainvoke(None, config)
         for number, text in enumerate(requests[asked:], asked):
-            await graph.ainvoke({MESSAGES: [HumanMessage(text, id=f"{SAMPLE_THREAD}-request-{number}")]}, config)
+            await graph.ainvoke({MESSAGES: [HumanMessage(text, id=_request_id(number))]}, config)
     except LangGraphMemoryError as problem:
         error = str(problem)
     messages = (await graph.aget_state(config)).values.get(MESSAGES, [])

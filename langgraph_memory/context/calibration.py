@@ -33,19 +33,12 @@ class Calibration:
     factor: float = 1.0
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.factor) and math.isfinite(self.offset) and self.factor > 0):
+            raise ValueError(f"not a calibration: {self!r}; expected a finite factor above 0 and a finite offset")
+
     def apply(self, raw: int) -> int:
         return max(0, math.ceil(self.factor * raw + self.offset))
-
-    def to_json(self) -> list[float]:
-        return [self.factor, self.offset]
-
-    @classmethod
-    def from_json(cls, numbers: Sequence[float]) -> "Calibration":
-        """The inverse of `to_json`; ValueError for anything else."""
-        factor, offset = map(float, numbers)
-        if not (math.isfinite(factor) and math.isfinite(offset) and factor > 0):
-            raise ValueError(f"not a calibration: {numbers!r}; expected [factor > 0, offset]")
-        return cls(factor, offset)
 
 
 NEUTRAL = Calibration()

@@ -22,6 +22,7 @@ from .history import History
 from .record import Scope, Summary
 from .render import View, artifacts_text, summary_text
 from .summarize import Answers, Ask, Recipe, Rejected, summarise, usable
+from .text import escape_tags
 
 ARTIFACT_SHARE = 4
 """Artifacts take at most one part in this many of a summary."""
@@ -36,15 +37,17 @@ class Cut:
     end: int
     pin: tuple[int, ...]
     frees: int
-    """Raw tokens of newly covered messages as they stand in the view."""
+    """Raw tokens of newly covered messages as they stand in the view, without those that stay as the pinned request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
     """Where a history can be cut behind the summary it has."""
 
-    usual: tuple[Cut, ...]
-    """Cuts that keep what the configuration says, first the one that also keeps calls which may still be answered."""
+    careful: Cut | None
+    """The usual cut, or an earlier one that keeps a call which may still be answered and all that follows it."""
+    usual: Cut | None
+    """The cut that keeps what the configuration says."""
     newest: Cut | None
     """The cut that keeps only the newest unit; None where that is all there is."""
     everything: Cut | None
@@ -53,15 +56,14 @@ class Cuts:
     @property
     def keeping(self) -> list[Cut]:
         """The cuts that keep something, the one that keeps most first."""
-        found = [*self.usual, *([self.newest] if self.newest else [])]
-        return list({cut.end: cut for cut in found}.values())
+        return list({cut.end: cut for cut in (self.careful, self.usual, self.newest) if cut}.values())
 
 
 def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config: CompactionConfig) -> Cuts:
     """The cuts worth thinking about."""
     ranges = units(history.messages, view.pairing, scope.covered)
     if not ranges:
-        return Cuts((), None, None)
+        return Cuts(None, None, None, None)
     sizes = _sizes(view, history)
     waiting = next((first for first, end in ranges if _waits(view.pairing, first, end)), len(history))
     usual = _usual(history, ranges, sizes, budget, config)
@@ -70,8 +72,7 @@ def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config
         found = _cut(history, scope, sizes, end, budget)
         return found if found.end > scope.covered else None
 
-    kept = (cut(min(usual, waiting)), cut(usual))
-    return Cuts(tuple(filter(None, kept)), cut(ranges[-1][0]), cut(len(history)))
+    return Cuts(cut(min(usual, waiting)), cut(usual), cut(ranges[-1][0]), cut(len(history)))
 
 
 def outline(history: History, cut: Cut) -> Summary:
@@ -134,13 +135,23 @@ def _waits(pairing: Pairing, first: int, end: int) -> bool:
 
 def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget: TokenBudget) -> Cut:
     messages = history.messages
-    while end < len(messages) and isinstance(messages[end], HumanMessage | SystemMessage):
-        end += 1
+    end = _behind_humans(messages, sizes, end)
     first, last = request_run(messages, end)
     size = history.span(first, last)
     needed = not any(isinstance(message, HumanMessage) for message in messages[end:])
     pin = tuple(range(first, last)) if needed or size <= budget.keep // 4 or last == end else ()
-    return Cut(end, pin, frees=sum(sizes[scope.covered : end]))
+    stays = sum(sizes[position] for position in pin if position >= scope.covered)
+    return Cut(end, pin, frees=sum(sizes[scope.covered : end]) - stays)
+
+
+def _behind_humans(messages: Sequence[BaseMessage], sizes: Sequence[int], end: int) -> int:
+    """`end`, moved behind the human and system messages that would otherwise come first in the kept part."""
+    for position in range(end, len(messages)):
+        if isinstance(messages[position], HumanMessage | SystemMessage):
+            end = position + 1
+        elif sizes[position]:
+            break
+    return end
 
 
 def compacted(
@@ -175,7 +186,7 @@ def _extracted(history: History, messages: Sequence[BaseMessage], previous: str,
     """An extract of at most `room` raw tokens; empty where none fits."""
     chars = room * 4
     while chars > 0:
-        text = extract(messages, previous, chars)
+        text = escape_tags(extract(messages, previous, chars))
         size = history.counter.text(text)
         if size <= room:
             return text
@@ -187,7 +198,8 @@ def _facts(history: History, old: Sequence[str], covered: Sequence[BaseMessage],
     """The artifacts of everything covered, newest last, in at most `room` raw tokens."""
     if room < LEAST_ROOM // ARTIFACT_SHARE:
         return ()
-    merged = merge_artifacts(old, artifacts(covered), max_chars=min(3000, room * 4))
+    fresh = map(escape_tags, artifacts(covered))
+    merged = merge_artifacts(old, list(fresh), max_chars=min(3000, room * 4))
     while merged and history.counter.text(artifacts_text(merged)) > room:
         merged = merged[len(merged) // 8 + 1 :]
     return tuple(merged)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 from langchain_core.messages import AIMessage, ToolMessage
@@ -101,12 +100,20 @@ class _Case:
         self.history, self.budget, self.situation, self.answers = history, budget, situation, answers
         self.pruning, self.compaction = situation.settings.pruning, situation.settings.compaction
         self.scope, self.view = scope, view
+        self.cuts: Cuts | None = None
         self.actions: list[Action] = []
         self.rung = ""
 
     def take(self, scope: Scope, action: Action) -> None:
         self.scope, self.view = scope, render(self.history, scope)
+        self.cuts = None
         self.actions.append(action)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the last decision was taken on these very messages and fits: then nothing is decided anew."""
+        anew = self.situation.force or self.situation.cold or self.over_limit
+        return not anew and _since(self.scope, self.history) == len(self.history) - 1
 
     @property
     def total(self) -> int:
@@ -116,10 +123,11 @@ class _Case:
     def over_limit(self) -> bool:
         return self.total > self.budget.limit
 
-    @cached_property
-    def cuts(self) -> Cuts:
-        """Where the history can be cut, as the view is when this is asked first."""
-        return cuts(self.history, self.scope, self.view, self.budget, self.compaction)
+    def found(self) -> Cuts:
+        """Where the history can be cut, as the view is now."""
+        if self.cuts is None:
+            self.cuts = cuts(self.history, self.scope, self.view, self.budget, self.compaction)
+        return self.cuts
 
     @property
     def asked(self) -> bool:
@@ -156,15 +164,23 @@ def decide(
     if view is None or fit is not scope:
         view = render(history, fit)
     case = _Case(history, fit, view, budget, situation, answers)
-    _prune(case)
+    if not case.repeated:
+        _prune(case)
+        # A second round, so that what the first one left over the trigger is not left to the next call.
+        for _ in range(2):
+            if (ask := _round(case)) is not None:
+                return ask
+    return Decision(_stamped(case, scope), case.view, tuple(dict.fromkeys(case.actions)), case.rung)
+
+
+def _round(case: _Case) -> Ask | None:
+    """Compact or fit, if that is needed."""
     plan = _compaction(case) if case.compaction.enabled and (case.due or case.over_limit) else None
     if plan is None and case.over_limit:
         plan = _fitting(case)
-    if plan is not None and (ask := _carry_out(case, plan)) is not None:
-        return ask
-    if case.over_limit:
-        raise _too_large(case)
-    return Decision(_stamped(case, scope), case.view, tuple(case.actions), case.rung)
+        if plan is None:
+            raise _too_large(case)
+    return _carry_out(case, plan) if plan else None
 
 
 def _prune(case: _Case) -> None:
@@ -189,9 +205,10 @@ def _unprotected(case: _Case) -> list[int]:
     """
     results = case.results()
     results = results[: max(0, len(results) - case.pruning.protect_recent)]
+    gate = 0 if case.situation.cold else case.budget.min_reclaim
     newest, said = len(case.history), 0
     for part in reversed(case.view.parts):
-        if said >= case.budget.min_reclaim:
+        if said >= gate:
             break
         newest, said = part.position if part.position >= 0 else newest, said + part.tokens
     return [position for position in results if position < newest]
@@ -219,10 +236,10 @@ def _compaction(case: _Case) -> Plan | None:
     Less than the configuration keeps is kept only where the view itself is too large; a trigger set by hand, which may
     stay crossed for ever, never eats into what the last compaction kept.
     """
-    found = case.cuts
-    large = case.total > case.budget.trigger or case.over_limit or (case.situation.force and not found.usual)
+    found = case.found()
+    large = case.total > case.budget.trigger or case.over_limit or (case.situation.force and found.careful is None)
     worth = 1 if case.over_limit or case.situation.force or _first(case) else _worth(case.budget)
-    plans = [Plan(cut) for cut in (found.keeping if large else found.usual) if cut.frees >= worth]
+    plans = [Plan(cut) for cut in (found.keeping if large else (found.careful,)) if cut and cut.frees >= worth]
     for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
         for plan in plans:
             if _foreseen(case, plan, share) <= min(most, case.total - 1):
@@ -250,8 +267,8 @@ def _fitting(case: _Case) -> Plan | None:
 
 
 def _plans(case: _Case) -> Iterator[Plan]:
-    found = case.cuts if case.compaction.enabled else Cuts((), None, None)
-    newest, whole = found.newest, found.everything
+    found = case.found() if case.compaction.enabled else Cuts(None, None, None, None)
+    newest, whole = (cut if cut and cut.frees > 0 else None for cut in (found.newest, found.everything))
     if case.pruning.enabled:
         worthy = newest if newest and newest.frees >= _worth(case.budget) else None
         for cut in dict.fromkeys((worthy, None, newest)):
@@ -280,20 +297,21 @@ def _outlined(case: _Case, plan: Plan) -> int:
 def _foreseen(case: _Case, plan: Plan, share: int | None) -> int:
     """Raw tokens of view, system and tools under `plan`, with one part in `share` of the room a summary may take."""
     outlined = _outlined(case, plan)
-    return outlined + max(0, _room(case, plan.cut, outlined)) // share if plan.cut and share else outlined
+    return outlined + max(0, _room(case, plan.cut)) // share if plan.cut and share else outlined
 
 
-def _room(case: _Case, cut: Cut, outlined: int) -> int:
-    """Raw tokens for text and artifacts of a summary: within its share, and less than what it replaces."""
+def _room(case: _Case, cut: Cut) -> int:
+    """Raw tokens for text and artifacts of a summary: within its share, and well below what it replaces."""
     tags = tag_tokens(case.history, outline(case.history, cut))
-    return min(case.budget.summary - tags, case.total - outlined - 1)
+    frees = case.total - _outlined(case, Plan(cut))
+    return min(case.budget.summary - tags, frees * 3 // 4)
 
 
 def _carry_out(case: _Case, plan: Plan) -> Ask | None:
+    """Buy or make the summary that `plan` needs, and take its decisions."""
     if plan.cut:
-        outlined = _outlined(case, plan)
-        spare = min(case.budget.limit, case.total - 1) - outlined
-        room = min(_room(case, plan.cut, outlined), spare)
+        frees, left = case.total - _outlined(case, Plan(plan.cut)) - 1, case.budget.limit - _outlined(case, plan)
+        room, spare = min(_room(case, plan.cut), left), min(frees, left)
         made = compacted(case.history, case.scope, plan.cut, room, spare, case.situation.recipe, case.answers)
         if isinstance(made, Ask):
             return made

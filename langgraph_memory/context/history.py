@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import accumulate
@@ -23,7 +23,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 
 from .tokens import TokenCounter, count_message
 
-MEMO_SIZE = 4096
+MEMO_SIZE = 16_384
 Mark = tuple[str | None, Any, Any, Any]
 """What makes a message the same message: id, content, calls and the call it answers."""
 
@@ -83,14 +83,21 @@ class History:
     def shared_with(self, messages: Sequence[BaseMessage]) -> int:
         """How many messages at the front of `messages` are those of this history."""
         size = min(len(messages), len(self.messages))
-        if all(map(is_, self.messages[:size], messages)):
-            fresh = [message.content for message in messages[:size]]
-            if fresh == [mark[1] for mark in self.marks[:size]]:
-                return size
+        if all(map(is_, self.messages[:size], messages)) and self._unchanged(size):
+            return size
         marks = [_mark(message) for message in messages[:size]]
         if marks == self.marks[:size]:
             return size
         return next(i for i, (mine, theirs) in enumerate(zip(self.marks, marks, strict=False)) if mine != theirs)
+
+    def _unchanged(self, size: int) -> bool:
+        """Whether the first `size` message objects are still as they were: a cheaper check than new marks."""
+        fields, marks = [message.__dict__ for message in self.messages[:size]], self.marks[:size]
+        return (
+            [field["content"] for field in fields] == [mark[1] for mark in marks]
+            and [field["id"] for field in fields] == [mark[0] for mark in marks]
+            and [field.get("tool_calls") for field in fields] == [mark[2] for mark in marks]
+        )
 
     def _over(self, messages: Sequence[BaseMessage]) -> History:
         """The same rows over equal message objects; the newest objects carry the newest metadata."""
@@ -135,8 +142,15 @@ class History:
 
     def cost(self, slot: Hashable, message: BaseMessage) -> int:
         """Tokens of a message that stands only in the view; `slot` names its content, so that it is counted once."""
+        return self._once(slot, lambda: count_message(self.counter, message))
+
+    def count(self, slot: Hashable, text: str) -> int:
+        """Tokens of a text made from messages; `slot` as in `cost`."""
+        return self._once(slot, lambda: self.counter.text(text))
+
+    def _once(self, slot: Hashable, count: Callable[[], int]) -> int:
         if slot not in self.memo:
             if len(self.memo) >= MEMO_SIZE:
                 self.memo.clear()
-            self.memo[slot] = count_message(self.counter, message)
+            self.memo[slot] = count()
         return self.memo[slot]

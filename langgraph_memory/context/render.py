@@ -143,12 +143,17 @@ def _synthetic(key: str, number: int, call: Call) -> ToolMessage:
 def summary_message(history: History, summary: Summary, scope: Scope) -> HumanMessage:
     """The human message that stands for the covered ones: the summary, and the pinned request behind it."""
     text = summary_text(summary)
-    pinned = [_pinned(history.messages[history.positions[key]], scope.trims.get(key)) for key in summary.pin]
-    content: Any = [{"type": "text", "text": text}, *(b for blocks in pinned for b in blocks)] if pinned else text
+    pinned = [
+        block
+        for key in summary.pin
+        for block in _blocks(history.messages[history.positions[key]], scope.trims.get(key))
+        if _has_content(block)
+    ]
+    content: Any = [{"type": "text", "text": text}, *pinned] if pinned else text
     return HumanMessage(content, id=f"summary-{summary.digest}")
 
 
-def _pinned(message: BaseMessage, limit: int | None) -> Sequence[Any]:
+def _blocks(message: BaseMessage, limit: int | None) -> Sequence[Any]:
     content = message.content if limit is None else shorten(message, limit).content
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 

@@ -84,6 +84,13 @@ class Rejected:
 
 Answers = Mapping[str, "str | Rejected"]
 Count = Callable[[str], int]
+Text = tuple[str, int]
+"""A text of the summariser's input and its tokens."""
+
+LEAST_CHUNK = 64
+"""Raw tokens of messages below which the summariser is not asked."""
+SEPARATOR = 2
+"""Tokens between two messages of its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,29 +146,45 @@ def summarise(
 ) -> str | Ask | Rejected:
     """The summary of `previous` and messages start…end-1, or what is missing for it, or why there is none."""
     count = history.counter.text
-    texts = [text for message in history.messages[start:end] if (text := entry(message, recipe))]
     replaces = history.span(start, end) + count(previous)
-    return _reduce(texts, escape_tags(previous), replaces, recipe, count, answers)
+    return _reduce(list(_source(history, start, end, recipe)), escape_tags(previous), replaces, recipe, count, answers)
+
+
+def _source(history: History, start: int, end: int, recipe: Recipe) -> Iterator[Text]:
+    for position in range(start, end):
+        slot = ("entry", history.digests[position], recipe.tool_chars, recipe.text_chars)
+        if text := entry(history.messages[position], recipe):
+            yield text, history.count(slot, text)
 
 
 def _reduce(
-    texts: list[str], previous: str, replaces: int, recipe: Recipe, count: Count, answers: Answers
+    texts: list[Text], previous: str, replaces: int, recipe: Recipe, count: Count, answers: Answers
 ) -> str | Ask | Rejected:
-    overhead = count(recipe.fill(previous, ""))
-    room = max(recipe.window - recipe.most - overhead, recipe.window // 4) * 9 // 10
+    previous, room = _divided(previous, recipe, count)
+    if room < LEAST_CHUNK:
+        return Rejected(f"a summariser's window of {recipe.window} tokens has no room for messages")
     chunks = list(_chunks(texts, room, recipe.chunk_messages, count))
     if len(chunks) <= 1:
         return _answer(recipe.fill(previous, "".join(chunks)), replaces, recipe.most, answers)
-    partial: list[str] = []
+    partial: list[Text] = []
     for chunk in chunks:
         answer = _answer(recipe.fill("", chunk), count(chunk), recipe.most, answers)
         if not isinstance(answer, str):
             return answer
-        partial.append(escape_tags(answer))
-    if sum(map(count, partial)) >= sum(map(count, texts)):
+        partial.append((answer, count(answer)))
+    if sum(size for _, size in partial) >= sum(size for _, size in texts):
         return Rejected("partial summaries are no smaller than their source")
     merging = Recipe(recipe.window, recipe.room, recipe.most, prompt=recipe.prompt, focus=recipe.focus)
     return _reduce(partial, previous, replaces, merging, count, answers)
+
+
+def _divided(previous: str, recipe: Recipe, count: Count) -> tuple[str, int]:
+    """The previous summary, cut where it fills the window, and the tokens that are left for messages."""
+    usable = recipe.window - recipe.most - count(recipe.fill("", ""))
+    most = max(0, usable // 2)
+    if previous and count(previous) > most:
+        previous = _fitted(previous, most, count) if most >= LEAST_CHUNK else ""
+    return previous, (usable - count(previous)) * 9 // 10
 
 
 def _answer(prompt: str, replaces: int, room: int, answers: Answers) -> str | Ask | Rejected:
@@ -170,19 +193,18 @@ def _answer(prompt: str, replaces: int, room: int, answers: Answers) -> str | As
     return Ask(digest, prompt, replaces, room) if known is None else known
 
 
-def _chunks(texts: Sequence[str], room: int, most: int, count: Count) -> Iterator[str]:
+def _chunks(texts: Sequence[Text], room: int, most: int, count: Count) -> Iterator[str]:
     chunk: list[str] = []
     used = 0
-    for text in texts:
-        size = count(text) + 2
-        if size > room:
-            text = _fitted(text, room, count)
-            size = count(text) + 2
-        if chunk and (used + size > room or (most and len(chunk) >= most)):
+    for text, size in texts:
+        if size + SEPARATOR > room:
+            text = _fitted(text, room - SEPARATOR, count)
+            size = count(text)
+        if chunk and (used + size + SEPARATOR > room or (most and len(chunk) >= most)):
             yield "\n\n".join(chunk)
             chunk, used = [], 0
         chunk.append(text)
-        used += size
+        used += size + SEPARATOR
     if chunk:
         yield "\n\n".join(chunk)
 
@@ -233,7 +255,7 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
     """
     if isinstance(reply, BaseMessage) and (fault := _fault(reply)):
         return Rejected(fault)
-    text = plain(message_text(reply) if isinstance(reply, BaseMessage) else reply)
+    text = escape_tags(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
     if not usable(text):
         return Rejected(
             "the reply holds no text" if not text else "the reply is a refusal, a call or markup, not a summary"

@@ -190,7 +190,7 @@ def test_results_of_the_newest_call_that_exceed_the_keep_budget_are_cut_and_the_
 def test_what_the_summariser_is_sent_always_fits_its_window(window, entry):
     side = summariser(profile={"max_input_tokens": window})
     bare = Bare({"context_window": 48_000, "pruning.enabled": False}, side=side)
-    history = chat(40, chars=6000) if entry == "chat" else [HumanMessage("go"), *rounds(40, chars=9000)]
+    history = chat(34, chars=6000) if entry == "chat" else [HumanMessage("go"), *rounds(40, chars=9000)]
     view = bare.sync([*history, HumanMessage("and?")])
     assert side.requests
     assert max(size(request.messages) for request in side.requests) <= window

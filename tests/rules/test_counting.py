@@ -99,7 +99,9 @@ def test_metadata_is_neither_counted_nor_sent_to_the_summariser():
     bare = Bare({"context_window": 8000}, side=side)
     bare.sync([*chat(10), HumanMessage("go")])
     plain = bare.report(chat(10)).total
-    noisy = [m.model_copy(update={"response_metadata": {"x": noise}, "additional_kwargs": {"y": noise}}) for m in chat(10)]
+    noisy = [
+        m.model_copy(update={"response_metadata": {"x": noise}, "additional_kwargs": {"y": noise}}) for m in chat(10)
+    ]
     assert bare.report(noisy).total == plain
     long = [m.model_copy(update={"response_metadata": {"x": noise}}) for m in chat(14, chars=1800)]
     Bare({"context_window": 8000}, side=side).sync(long)
@@ -142,7 +144,9 @@ async def test_without_any_word_of_a_window_a_default_is_taken_and_said(profile)
 @pytest.mark.parametrize("kind", GRAPHS)
 async def test_the_total_is_what_is_sent_and_its_parts_sum_to_it(kind, system):
     tool = grab(600)
-    talked = talk({"context_window": 12_000}, kind=kind, model=Scripted(replies=looping(4)), tools=[tool], system=system)
+    talked = talk(
+        {"context_window": 12_000}, kind=kind, model=Scripted(replies=looping(4)), tools=[tool], system=system
+    )
     await talked.send(*chat(10, chars=300), "go")
     report = await talked.report()
     tools = [tool, *(talked.memory.tools if kind == "agent" else [])]
@@ -224,7 +228,9 @@ async def test_without_token_ranks_counts_are_estimates_said_once_and_the_run_go
 
 @pytest.mark.parametrize("window", [6000, 20_000])
 def test_an_estimate_holds_a_tenth_of_the_window_back(window):
-    bare = Bare({"context_window": window, "tokenizer": "estimate", "compaction.enabled": False, "pruning.enabled": True})
+    bare = Bare(
+        {"context_window": window, "tokenizer": "estimate", "compaction.enabled": False, "pruning.enabled": True}
+    )
     history = [HumanMessage("go"), *rounds(20, chars=window)]
     bare.sync(history)
     report = bare.report(history)

@@ -187,9 +187,9 @@ def test_after_old_messages_are_removed_the_rest_is_shown_and_not_only_the_summa
     history = chat(12, chars=600)
     bare.sync(history)
     view = bare.sync(history[-left:])
-    assert [m.id for m in view if not str(m.id).startswith("summary-")] == [m.id for m in history[-left:]][-len(view) :] or (
-        summaries_in(view) == 1 and bare.named("record_ignored")
-    )
+    assert [m.id for m in view if not str(m.id).startswith("summary-")] == [m.id for m in history[-left:]][
+        -len(view) :
+    ] or (summaries_in(view) == 1 and bare.named("record_ignored"))
     assert content_text(history[-1])[:6] in text_of(view)
     assert size(view) <= 3500
 

@@ -52,9 +52,17 @@ def parallel_run(number: int) -> list[AnyMessage]:
 def invalid_call() -> list[AnyMessage]:
     broken = AIMessage(
         [{"type": "text", "text": "let me see"}, {"type": "tool_use", "id": "z1", "name": "dock", "input": {}}],
-        invalid_tool_calls=[{"type": "invalid_tool_call", "id": "z1", "name": "dock", "args": '{"dock":', "error": "x"}],
+        invalid_tool_calls=[
+            {"type": "invalid_tool_call", "id": "z1", "name": "dock", "args": '{"dock":', "error": "x"}
+        ],
     )
-    return [HumanMessage("start " + LONG * 3), AIMessage("ok " + LONG), HumanMessage("look"), broken, HumanMessage("and?")]
+    return [
+        HumanMessage("start " + LONG * 3),
+        AIMessage("ok " + LONG),
+        HumanMessage("look"),
+        broken,
+        HumanMessage("and?"),
+    ]
 
 
 def thinking_blocks() -> list[AnyMessage]:
@@ -65,7 +73,14 @@ def thinking_blocks() -> list[AnyMessage]:
         ],
         tool_calls=[{"name": "grab", "args": {"n": 1}, "id": "w1"}],
     )
-    return [*chat(3, chars=2000), HumanMessage("go"), thinking, result("w1", LONG), AIMessage("done"), HumanMessage("more")]
+    return [
+        *chat(3, chars=2000),
+        HumanMessage("go"),
+        thinking,
+        result("w1", LONG),
+        AIMessage("done"),
+        HumanMessage("more"),
+    ]
 
 
 def server_tools() -> list[AnyMessage]:
@@ -116,8 +131,20 @@ HISTORIES = {
         HumanMessage("next"),
     ],
     "two results for one call": [HumanMessage("h " + LONG), calls("e"), result("e", "1"), result("e", "2"), *chat(2)],
-    "a result in front of its call": [HumanMessage("h " + LONG), result("f", "early"), calls("f"), result("f"), *chat(2)],
-    "results in another order": [HumanMessage("h"), calls("g1", "g2"), result("g2", LONG), result("g1", LONG), *chat(2)],
+    "a result in front of its call": [
+        HumanMessage("h " + LONG),
+        result("f", "early"),
+        calls("f"),
+        result("f"),
+        *chat(2),
+    ],
+    "results in another order": [
+        HumanMessage("h"),
+        calls("g1", "g2"),
+        result("g2", LONG),
+        result("g1", LONG),
+        *chat(2),
+    ],
     "a late result behind a question": [HumanMessage("h"), calls("l"), HumanMessage("still there?"), result("l", LONG)],
     "nothing but results": [result("n1", LONG), HumanMessage("h"), result("n2", LONG), AIMessage("a")],
     "an invalid call": invalid_call(),

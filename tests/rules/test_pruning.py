@@ -38,7 +38,9 @@ def results(messages: list[BaseMessage]) -> list[ToolMessage]:
 def pruned(content: Any, **settings: Any) -> Any:
     """What is left of the content of a single old result."""
     history = [HumanMessage("go"), calls("x"), result("x", content, id="x1"), HumanMessage("next")]
-    view = Bare({**AT_ONCE, "pruning.protect_recent": 0, **{f"pruning.{k}": v for k, v in settings.items()}}).sync(history)
+    view = Bare({**AT_ONCE, "pruning.protect_recent": 0, **{f"pruning.{k}": v for k, v in settings.items()}}).sync(
+        history
+    )
     return view[2].content
 
 
@@ -144,7 +146,9 @@ def test_text_in_blocks_is_pruned_and_other_blocks_stay_in_their_place():
     assert texts == ['[cleared: 16000 characters · recall("msg:x1")]']
 
 
-@pytest.mark.parametrize("blocks", [["plain " * 1000], [{"type": "text", "text": "x" * 6000}], ["a" * 2000, "b" * 2000]])
+@pytest.mark.parametrize(
+    "blocks", [["plain " * 1000], [{"type": "text", "text": "x" * 6000}], ["a" * 2000, "b" * 2000]]
+)
 def test_a_list_of_texts_is_trimmed_like_one_text(blocks):
     left = pruned(blocks)
     assert sum(len(b) if isinstance(b, str) else len(b["text"]) for b in left) <= 3000
@@ -177,7 +181,12 @@ def test_every_group_of_old_results_is_pruned_in_one_pass(groups):
     history: list[AnyMessage] = []
     for n in range(groups):
         ids = [f"g{n}-{i}" for i in range(8)]
-        history += [HumanMessage(f"group {n}"), calls(*ids), *(result(i, "x" * 5000, id=i) for i in ids), AIMessage("ok")]
+        history += [
+            HumanMessage(f"group {n}"),
+            calls(*ids),
+            *(result(i, "x" * 5000, id=i) for i in ids),
+            AIMessage("ok"),
+        ]
     bare = Bare({**AT_ONCE, "pruning.protect_recent": 0})
     found = results(bare.sync(history))
     assert all("[trimmed: " in str(m.content) for m in found)
@@ -205,7 +214,12 @@ def test_results_of_excluded_tools_stay_whole(named):
 
 
 def test_what_was_asked_back_is_not_pruned_away_again():
-    history = [HumanMessage("go"), calls("c", name="recall"), result("c", "x" * 9000, name="recall"), HumanMessage("next")]
+    history = [
+        HumanMessage("go"),
+        calls("c", name="recall"),
+        result("c", "x" * 9000, name="recall"),
+        HumanMessage("next"),
+    ]
     found = results(Bare({**AT_ONCE, "pruning.protect_recent": 0}).sync(history))
     assert found[0].content == "x" * 9000
 
@@ -217,7 +231,11 @@ async def test_a_model_that_loads_a_guide_again_when_it_is_gone_does_not_loop(ki
     def reply(messages: list[BaseMessage]) -> AIMessage:
         whole = any(len(str(m.content)) == 9000 for m in results(messages))
         number = len(results(messages))
-        return AIMessage("done") if whole and number > 5 else calls(f"c{number}", name="load_guide" if not whole else "grab")
+        return (
+            AIMessage("done")
+            if whole and number > 5
+            else calls(f"c{number}", name="load_guide" if not whole else "grab")
+        )
 
     settings = {**AT_ONCE, "pruning.exclude_tools": ["load_guide"]}
     talked = talk(settings, kind=kind, model=Scripted(replies=reply), tools=[guide, grab(4000)])

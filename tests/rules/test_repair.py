@@ -21,7 +21,12 @@ async def test_the_result_of_an_unanswered_call_stands_right_behind_it(entry, be
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("answered", [[], ["a"], ["b"], ["c", "a"], ["a", "b", "c"]])
 async def test_of_parallel_calls_only_the_unanswered_ones_are_repaired(entry, answered):
-    history = [HumanMessage("go"), calls("a", "b", "c"), *(result(i, f"real {i}") for i in answered), HumanMessage("so?")]
+    history = [
+        HumanMessage("go"),
+        calls("a", "b", "c"),
+        *(result(i, f"real {i}") for i in answered),
+        HumanMessage("so?"),
+    ]
     received = await sent(entry, history)
     results = {m.tool_call_id: m for m in received if isinstance(m, ToolMessage)}
     assert set(results) == {"a", "b", "c"}

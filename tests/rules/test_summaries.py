@@ -117,7 +117,9 @@ ACCEPTED = {
     ),
     "thinking before the text": ("<think>let me see</think>\nPier B chosen.", "Pier B chosen."),
     "thinking block": (
-        AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Pier B chosen."}]),
+        AIMessage(
+            [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Pier B chosen."}]
+        ),
         "Pier B chosen.",
     ),
     "a fence around it": ("```markdown\nPier B chosen.\n```", "Pier B chosen."),

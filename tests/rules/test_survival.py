@@ -2,6 +2,7 @@
 
 import operator
 import re
+from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
@@ -230,12 +231,17 @@ async def test_after_fifty_turns_every_message_is_still_in_the_thread_and_every_
     history = await talked.history()
     assert [re.findall(r"question \d+", str(m.content)) for m in history[::2]] == [[f"question {n}"] for n in range(50)]
     checkpoints = [s.values.get("messages", []) async for s in talked.graph.aget_state_history(talked.config)]
-    for newer, older in zip(checkpoints, checkpoints[1:], strict=False):
+    for newer, older in pairwise(checkpoints):
         assert [(m.id, m.content) for m in newer[: len(older)]] == [(m.id, m.content) for m in older]
 
 
 def test_the_messages_given_are_never_changed():
-    history = [HumanMessage("go", id="h"), *rounds(20, chars=12_000), calls("z"), result("z", [{"type": "text", "text": "x" * 9000}])]
+    history = [
+        HumanMessage("go", id="h"),
+        *rounds(20, chars=12_000),
+        calls("z"),
+        result("z", [{"type": "text", "text": "x" * 9000}]),
+    ]
     before = [m.model_copy(deep=True) for m in history]
     Bare(compacting(3)).sync(history)
     Bare({"pruning.min_reclaim_tokens": 0}).sync(history)

@@ -49,7 +49,9 @@ TESTS = {
 
 
 def planned() -> set[str]:
-    return {key for key, field in config_fields().items() if (field.json_schema_extra or {}).get("x-status") == "planned"}
+    return {
+        key for key, field in config_fields().items() if (field.json_schema_extra or {}).get("x-status") == "planned"
+    }
 
 
 def test_every_key_has_its_test_or_is_marked_as_planned():
@@ -164,8 +166,10 @@ async def test_compaction_off_is_off_on_every_path(kind):
         assert len(await talked.view()) == len(CHAT) + 2
     assert talked.side.requests == []
     with pytest.raises(ContextBudgetError):
-        Bare({**every, **off, "context_window": 4000}).sync(CHAT)
-    assert compactions(every) == 1
+        await Bare({**every, **off, "context_window": 4000}).call(CHAT)
+    on = Bare(every)
+    await on.call(CHAT)
+    assert len(on.named("compacted")) == 1
 
 
 @pytest.mark.parametrize("ratio,expected", [(0.5, 1), (0.7, 1), (0.8, 0), (1.0, 0)])

@@ -270,7 +270,9 @@ def without_system(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 def as_bytes(messages: Sequence[BaseMessage]) -> list[str]:
     """Each message as it would be compared by a prompt cache."""
-    return [f"{m.type} {m.content!r} {getattr(m, 'tool_calls', '')!r} {getattr(m, 'tool_call_id', '')}" for m in messages]
+    return [
+        f"{m.type} {m.content!r} {getattr(m, 'tool_calls', '')!r} {getattr(m, 'tool_call_id', '')}" for m in messages
+    ]
 
 
 def common_prefix(old: Sequence[BaseMessage], new: Sequence[BaseMessage]) -> int:

@@ -96,7 +96,9 @@ class Streaming(Scripted):
                 run_manager.on_llm_new_token(chunk.text, chunk=chunk)
             yield chunk
 
-    async def _astream(self, messages: list[BaseMessage], *_: Any, **options: Any) -> AsyncIterator[ChatGenerationChunk]:
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **options: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
         run_manager = options.get("run_manager")
         for chunk in _chunks(self._next(messages, options)):
             await asyncio.sleep(0)
@@ -117,7 +119,7 @@ class Hanging(Scripted):
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
         reply = self._next(messages, options)
-        while not self.release.is_set():
+        while not self.release.is_set():  # noqa: ASYNC110 - it is set from any thread
             await asyncio.sleep(0.01)
         return _result(reply)
 

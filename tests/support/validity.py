@@ -79,7 +79,9 @@ def _says_something(content: Any) -> bool:
 def _roles(messages: Sequence[BaseMessage], first_human: bool) -> list[str]:
     systems = [isinstance(message, SystemMessage) for message in messages]
     front = systems.index(False) if False in systems else len(systems)
-    found = [f"{position}: a system message behind others" for position in range(front, len(systems)) if systems[position]]
+    found = [
+        f"{position}: a system message behind others" for position in range(front, len(systems)) if systems[position]
+    ]
     if first_human and front < len(messages) and not isinstance(messages[front], HumanMessage):
         found.append(f"{front}: the first message is of the {messages[front].type}")
     if front == len(messages):
