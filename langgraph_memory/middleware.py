@@ -196,14 +196,16 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         """Compact a thread of `graph` now, whatever the triggers say, and report on it.
 
         `focus` is what the summary should pay attention to. Raises `ThreadBusyError` while the thread has pending
-        tasks, because writing would drop them.
+        tasks, because writing would drop them, and `LangGraphMemoryError` for a thread that does not exist.
         """
         snapshot = await graph.aget_state(config)
-        if snapshot.next:
-            raise ThreadBusyError(
-                f"The thread {config.get('configurable', {}).get('thread_id')!r} has pending tasks "
-                f"({', '.join(snapshot.next)}); finish or resume the run first."
-            )
+        thread = (config.get("configurable") or {}).get("thread_id")
+        if not snapshot.values:
+            raise LangGraphMemoryError(f"There is no thread {thread!r} to compact.")
+        # `next` leaves out tasks that have run but are not yet in a checkpoint; writing would drop their results too.
+        if snapshot.tasks:
+            names = ", ".join(task.name for task in snapshot.tasks)
+            raise ThreadBusyError(f"The thread {thread!r} has pending tasks ({names}); finish or resume the run first.")
         call = replace(self._call(snapshot.values, config), force=True, focus=focus)
         update = self._finished(await self._arun(call))
         if not update:

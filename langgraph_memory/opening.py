@@ -34,7 +34,7 @@ class Opening(Generic[T]):
     async def __aenter__(self) -> T:
         config = await asyncio.to_thread(_prepared, self._config)
         async with AsyncExitStack() as stack:
-            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(_database(config)))
+            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
             await saver.setup()
             built = await asyncio.to_thread(self._build, config, saver)
             self._async_stack = stack.pop_all()
@@ -47,7 +47,7 @@ class Opening(Generic[T]):
         config = _prepared(self._config)
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            opening = AsyncSqliteSaver.from_conn_string(_database(config))
+            opening = AsyncSqliteSaver.from_conn_string(database_path(config))
             saver = stack.enter_context(portal.wrap_async_context_manager(opening))
             portal.call(saver.setup)
             built = self._build(config, saver)
@@ -65,14 +65,15 @@ def as_config(config: Any) -> RuntimeConfig:
     return RuntimeConfig.model_validate(config) if isinstance(config, dict) else RuntimeConfig.load(config)
 
 
-def _database(config: RuntimeConfig) -> str:
+def database_path(config: RuntimeConfig) -> str:
+    """The SQLite file of a configuration, `~` expanded."""
     return str(Path(config.persistence.thread_db).expanduser())
 
 
 def _prepared(config: Any) -> RuntimeConfig:
     """The configuration, with the folder of the database made and the token ranks read."""
     loaded = as_config(config)
-    database = _database(loaded)
+    database = database_path(loaded)
     if database != ":memory:":
         try:
             Path(database).parent.mkdir(parents=True, exist_ok=True)

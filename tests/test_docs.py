@@ -21,7 +21,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.parametrize("code", blocks("python"), ids=lambda code: re.findall(r"^from (\S+)", code, re.MULTILINE)[0])
 def test_a_python_block_of_the_readme_runs(code: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda name: Scripted(replies=[AIMessage("All is well.")]))
+    model = Scripted(replies=[AIMessage("All is well.")])
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda name: model)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
     assert "All is well." in capsys.readouterr().out
 

@@ -515,6 +515,17 @@ async def test_compact_makes_a_summary_now_and_the_thread_goes_on(kind):
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("keep", [{"keep_messages": 8}, {"keep_turns": 4}, {"keep_recent_tokens": 2200}])
+async def test_compact_keeps_what_the_configuration_keeps_and_buys_one_summary(keep, kind):
+    settings = {"context_window": 60_000, **{f"compaction.{key}": value for key, value in keep.items()}}
+    talked = talk(settings, kind=kind)
+    await talked.send(*LONG, "go")
+    await talked.memory.compact(talked.graph, talked.config)
+    assert len(talked.side.requests) == 1
+    assert 7 <= sum("-00" in content_text(m)[:4] for m in await talked.view()) + 2 <= 10
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
 async def test_compacting_twice_pays_for_nothing_new(kind):
     talked = talk({"context_window": 100_000}, kind=kind)
     await talked.send(*LONG, "go")
@@ -686,8 +697,9 @@ async def test_cancelling_a_run_while_it_waits_for_a_summary_cancels_it_and_leav
     for _ in range(4):
         task = asyncio.create_task(talked.send(*LONG, HumanMessage("go", id="go")))
         asked = len(side.requests)
-        while len(side.requests) == asked:  # noqa: ASYNC110 - the model knows no events
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(10):
+            while len(side.requests) == asked:  # noqa: ASYNC110 - the model knows no events
+                await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -13,6 +13,7 @@ import aiosqlite
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory import MemoryMiddleware, RuntimeConfig
+from langgraph_memory.opening import database_path
 
 from .errors import DatabaseMissingError, DatabaseUnusableError
 
@@ -31,26 +32,30 @@ def _naming(file: str) -> Iterator[None]:
 @asynccontextmanager
 async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[MemoryMiddleware]:
     """The memory with its database, which is made where it does not exist."""
-    with _naming(config.persistence.thread_db):
+    with _naming(database_path(config)):
         async with MemoryMiddleware.open(config, **arguments) as memory:
             yield memory
 
 
 def database_of(config: RuntimeConfig) -> Path | None:
     """The file of the threads; None where it does not exist."""
-    file = Path(config.persistence.thread_db)
+    file = Path(database_path(config))
     return file.absolute() if file.is_file() else None
 
 
+def existing_database(config: RuntimeConfig) -> Path:
+    """The file of the threads. Raises `DatabaseMissingError` where it does not exist."""
+    if file := database_of(config):
+        return file
+    raise DatabaseMissingError(
+        f"{database_path(config)}: there is no database of threads here. `lgm replay` makes one; another file "
+        "is named by persistence.thread_db in runtime.json (--config) or by $LANGGRAPH_MEMORY_DB_PATH."
+    )
+
+
 @asynccontextmanager
-async def open_saver(config: RuntimeConfig) -> AsyncIterator[AsyncSqliteSaver]:
-    """The threads for reading. Makes no file; raises `DatabaseMissingError` where there is none."""
-    file = database_of(config)
-    if file is None:
-        raise DatabaseMissingError(
-            f"{config.persistence.thread_db}: there is no database of threads here. `lgm replay` makes one; another "
-            "file is named by persistence.thread_db in runtime.json (--config) or by $LANGGRAPH_MEMORY_DB_PATH."
-        )
+async def open_saver(file: Path) -> AsyncIterator[AsyncSqliteSaver]:
+    """The threads in `file`, for reading. Makes no file."""
     with _naming(str(file)):
         async with aiosqlite.connect(f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
             yield AsyncSqliteSaver(connection)

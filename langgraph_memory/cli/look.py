@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FIRST_LINES = 6
 LINE_CHARS = 300
+ESCAPED = {0x1B: "␛", 0x9B: "␛["}
+"""What would begin a command to the terminal."""
 
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread, as `lgm threads` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -30,7 +32,7 @@ def context(thread: ThreadArgument, as_json: JsonOption = False, config: ConfigO
     from .meter_bar import drawn
     from .reading import context_of
 
-    report = context_of(*asyncio.run(_read(thread, config)))
+    report = context_of(*_read(thread, config))
     if as_json:
         print_json({"thread_id": thread, **report.to_json()})
         return
@@ -48,7 +50,7 @@ def view(
     """Show what the model would be sent for a thread, message by message."""
     from .reading import view_of
 
-    shown = view_of(*asyncio.run(_read(thread, config)))
+    shown = view_of(*_read(thread, config))
     if as_json:
         print_json([message.to_json() for message in shown])
         return
@@ -58,15 +60,21 @@ def view(
             console.print(line, soft_wrap=True)
 
 
-async def _read(thread: str, path: Path | None) -> tuple[RuntimeConfig, dict[str, Any]]:
+def _read(thread: str, path: Path | None) -> tuple[RuntimeConfig, dict[str, Any]]:
     from langgraph_memory.config import load_config
 
+    from .database import existing_database
+
+    config = load_config(path).config
+    return config, asyncio.run(_values(existing_database(config), thread))
+
+
+async def _values(file: Path, thread: str) -> dict[str, Any]:
     from .database import open_saver
     from .reading import read_thread
 
-    config = load_config(path).config
-    async with open_saver(config) as saver:
-        return config, await read_thread(saver, thread)
+    async with open_saver(file) as saver:
+        return await read_thread(saver, thread)
 
 
 def _lines(number: int, message: Shown, full: bool) -> Iterator[Text]:
@@ -77,6 +85,6 @@ def _lines(number: int, message: Shown, full: bool) -> Iterator[Text]:
     text += [f"→ {call['name']}({call['args']})" for call in message.tool_calls]
     for line in text if full else text[:FIRST_LINES]:
         cut = line if full or len(line) <= LINE_CHARS else line[:LINE_CHARS] + " …"
-        yield Text(f"   {cut}")
+        yield Text(f"   {cut.translate(ESCAPED)}")
     if not full and len(text) > FIRST_LINES:
         yield Text(f"   … {len(text) - FIRST_LINES} more lines (--full shows them)", style="dim")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -45,15 +44,16 @@ def replay(
     Every recorded reply is one call of the model. A replay that was stopped goes on where it was when it is started
     again. The exit code is 1 where a view did not fit, was invalid or had lost the request, or a conversation stopped.
     """
-    from .replay_run import Request, replay_files, replay_sample
+    from .replay_run import Request, run
     from .replay_table import hints, table
 
     request = Request(tuple(files or ()), window, model, thread, limit, config)
-    result = asyncio.run(replay_files(request) if files else replay_sample(request))
+    result = run(request)
     if as_json:
         print_json(result.to_json())
     else:
-        data_console().print(table(result))
+        console = data_console()
+        console.print(table(result, console.width))
     for hint in hints(result, request):
         say(hint)
     raise typer.Exit(0 if result.sound else 1)

@@ -62,7 +62,7 @@ class Outcome:
         return {**names, **self.totals.to_json(), **state}
 
 
-def replay_config(config: RuntimeConfig, window: int | None, default: int = DEFAULT_WINDOW) -> RuntimeConfig:
+def replay_config(config: RuntimeConfig, window: int | None, default: int) -> RuntimeConfig:
     """`config` for a replay: with a window, and nothing reserved for a system prompt and tools that are not sent."""
     values = config.model_dump()
     memory = values["memory"]

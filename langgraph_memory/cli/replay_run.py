@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -9,13 +10,14 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from langgraph_memory.config import load_config
+from langgraph_memory.config import RuntimeConfig, load_config
+from langgraph_memory.context.text import clean_text
 
 from .database import open_memory
 from .errors import RecordingError
 from .meter import Totals
 from .recordings import Note, Recording, read_recordings
-from .replay_engine import Outcome, replay, replay_config
+from .replay_engine import DEFAULT_WINDOW, Outcome, replay, replay_config
 from .sample import SAMPLE_THREAD, SAMPLE_WINDOW, run_sample
 from .watch import Watch
 
@@ -58,26 +60,31 @@ class Survey:
     calls: int
 
 
-async def replay_files(request: Request) -> Result:
-    """Replay the conversations of all files, one after the other."""
-    config = replay_config(load_config(request.config).config, request.window)
+def run(request: Request) -> Result:
+    """Replay the files that were asked for, or the sample where there are none."""
+    window = DEFAULT_WINDOW if request.files else SAMPLE_WINDOW
+    config = replay_config(load_config(request.config).config, request.window, window)
     watch = Watch(has_model=bool(request.model or config.memory.compaction.model))
+    if not request.files:
+        return asyncio.run(_replay_sample(request, config, watch))
     survey = survey_files(request, watch.say)
-    outcomes = []
+    return asyncio.run(_replay_files(request, config, watch, survey))
+
+
+async def _replay_files(request: Request, config: RuntimeConfig, watch: Watch, survey: Survey) -> Result:
+    outcomes, conversations = [], recordings(request)
     with watch.running(survey.calls):
         async with open_memory(config, model=request.model, on_event=watch.on_event) as memory:
-            for recording, thread in zip(recordings(request), survey.threads, strict=True):
+            for thread in survey.threads:
+                recording = await asyncio.to_thread(next, conversations)
                 outcomes.append(await replay(memory, recording, thread, watch))
     return Result(tuple(outcomes))
 
 
-async def replay_sample(request: Request) -> Result:
-    """Run the sample agent, which reads the source of this package."""
-    config = replay_config(load_config(request.config).config, request.window, SAMPLE_WINDOW)
-    watch = Watch(has_model=bool(request.model or config.memory.compaction.model))
+async def _replay_sample(request: Request, config: RuntimeConfig, watch: Watch) -> Result:
     with watch.running(None):
         async with open_memory(config, model=request.model, on_event=watch.on_event) as memory:
-            outcome = await run_sample(memory, request.thread or SAMPLE_THREAD, watch)
+            outcome = await run_sample(memory, clean_text(request.thread or SAMPLE_THREAD), watch)
     return Result((outcome,))
 
 
@@ -99,6 +106,7 @@ def survey_files(request: Request, note: Note) -> Survey:
 
 
 def _thread(wanted: str | None, file: Path, conversation: str, conversations: int) -> str:
+    """The thread of a conversation; a name that is not Unicode is stored as text."""
     if wanted and conversations == 1:
-        return wanted
-    return f"{wanted or file.stem}/{conversation}"
+        return clean_text(wanted)
+    return clean_text(f"{wanted or file.stem}/{conversation}")

@@ -156,15 +156,12 @@ def _answer(request: str, turn: Sequence[BaseMessage]) -> str:
 # The graph
 
 
-class _Tools:
-    """Runs the tools and gives each result an id made from its call, so that it can be recalled by it."""
-
-    @staticmethod
-    async def named(request: Any, execute: Callable[[Any], Any]) -> Any:
-        result = await execute(request)
-        if isinstance(result, ToolMessage):
-            result.id = f"{request.tool_call['id']}-result"
-        return result
+async def _named(request: Any, execute: Callable[[Any], Any]) -> Any:
+    """Run a tool; its result gets an id made from the call, by which it can be recalled."""
+    result = await execute(request)
+    if isinstance(result, ToolMessage):
+        result.id = f"{request.tool_call['id']}-result"
+    return result
 
 
 def _built(memory: MemoryMiddleware, model: ModelNode) -> Graph:
@@ -172,16 +169,12 @@ def _built(memory: MemoryMiddleware, model: ModelNode) -> Graph:
     builder = StateGraph(DeltaState)
     builder.add_node("memory", memory)
     builder.add_node("model", model)
-    builder.add_node("tools", ToolNode(tools, awrap_tool_call=_Tools.named))
+    builder.add_node("tools", ToolNode(tools, awrap_tool_call=_named))
     builder.add_edge(START, "memory")
     builder.add_edge("memory", "model")
     builder.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
     builder.add_edge("tools", "memory")
     return builder.compile(checkpointer=memory.saver)
-
-
-def _request_id(number: int) -> str:
-    return f"{SAMPLE_THREAD}-request-{number}"
 
 
 async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> Outcome:
@@ -190,26 +183,37 @@ async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> 
     graph = _built(memory, model)
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}, "recursion_limit": 100}
     snapshot = await graph.aget_state(config)
-    messages: list[BaseMessage] = snapshot.values.get(MESSAGES, [])
-    before = len(messages)
+    before: list[BaseMessage] = snapshot.values.get(MESSAGES, [])
+    _check(before, thread_id)
+    inputs = _inputs(before, pending=bool(snapshot.tasks))
+    watch.begin(thread_id, len(before), None if inputs else len(before), Totals.of(before).calls)
+    await model.recollect(graph, config, before)
+    error = None
+    try:
+        for input_ in inputs:
+            await graph.ainvoke(input_, config)
+    except LangGraphMemoryError as problem:
+        error = str(problem)
+    messages = (await graph.aget_state(config)).values.get(MESSAGES, [])
+    return Outcome(thread_id, "", SAMPLE_THREAD, Totals.of(messages), len(before), error is None, error)
+
+
+def _check(messages: Sequence[BaseMessage], thread_id: str) -> None:
     if messages and messages[0].id != _request_id(0):
         raise ThreadMismatchError(
             f"The thread {thread_id!r} holds another conversation, not the sample. Give another name with --thread."
         )
+
+
+def _inputs(messages: Sequence[BaseMessage], *, pending: bool) -> list[dict[str, Any] | None]:
+    """What is still to be put in; None goes on with what is pending."""
     requests = [*(text for text, _ in REQUESTS), LAST_REQUEST]
     asked = sum(isinstance(message, HumanMessage) for message in messages)
-    # Not `next`: it leaves out tasks that have finished, but whose results are not in a checkpoint yet.
-    pending = bool(snapshot.tasks)
-    done = asked >= len(requests) and not pending
-    watch.begin(thread_id, before, before if done else None, Totals.of(messages).calls)
-    error = None
-    try:
-        await model.recollect(graph, config, messages)
-        if pending:
-            await graph.ainvoke(None, config)
-        for number, text in enumerate(requests[asked:], asked):
-            await graph.ainvoke({MESSAGES: [HumanMessage(text, id=_request_id(number))]}, config)
-    except LangGraphMemoryError as problem:
-        error = str(problem)
-    messages = (await graph.aget_state(config)).values.get(MESSAGES, [])
-    return Outcome(thread_id, "", SAMPLE_THREAD, Totals.of(messages), before, error is None, error)
+    rest = enumerate(requests[asked:], asked)
+    # With `snapshot.tasks`, not `next`: that leaves out tasks that have finished without being checkpointed.
+    first: list[dict[str, Any] | None] = [None] if pending else []
+    return [*first, *({MESSAGES: [HumanMessage(text, id=_request_id(number))]} for number, text in rest)]
+
+
+def _request_id(number: int) -> str:
+    return f"{SAMPLE_THREAD}-request-{number}"

@@ -27,23 +27,23 @@ def list_(
     """List the threads, the one changed last first."""
     if context.invoked_subcommand is not None:
         return
-    rows = asyncio.run(_rows(config))
+    from langgraph_memory.config import load_config
+
+    from .database import database_of
+
+    file = database_of(load_config(config).config)
+    rows = asyncio.run(_rows(file)) if file else []
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
         data_console().print(_table(rows))
 
 
-async def _rows(path: Path | None) -> list[ThreadRow]:
-    from langgraph_memory.config import load_config
-
-    from .database import database_of, open_saver
+async def _rows(file: Path) -> list[ThreadRow]:
+    from .database import open_saver
     from .reading import list_threads
 
-    config = load_config(path).config
-    if database_of(config) is None:
-        return []
-    async with open_saver(config) as saver:
+    async with open_saver(file) as saver:
         return await list_threads(saver)
 
 

@@ -37,7 +37,7 @@ class Cut:
     end: int
     pin: tuple[int, ...]
     frees: int
-    """Raw tokens of newly covered messages as they stand in the view, without those that stay as the pinned request."""
+    """Raw tokens of messages that leave the view: newly covered ones that are not pinned, and pins of before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config
 
     def cut(end: int) -> Cut | None:
         found = _cut(history, scope, sizes, end, budget)
-        return found if found.end > scope.covered else None
+        return found if found.frees > 0 and found.end > scope.covered else None
 
     return Cuts(cut(min(usual, waiting)), cut(usual), cut(ranges[-1][0]), cut(len(history)))
 
@@ -140,8 +140,9 @@ def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget:
     size = history.span(first, last)
     needed = not any(isinstance(message, HumanMessage) for message in messages[end:])
     pin = tuple(range(first, last)) if needed or size <= budget.keep // 4 or last == end else ()
-    stays = sum(sizes[position] for position in pin if position >= scope.covered)
-    return Cut(end, pin, frees=sum(sizes[scope.covered : end]) - stays)
+    frees = sum(sizes[scope.covered : end]) - sum(sizes[position] for position in pin if position >= scope.covered)
+    before = {history.positions[key] for key in scope.summary.pin} if scope.summary else set()
+    return Cut(end, pin, frees + sum(history.tokens[position] for position in before.difference(pin)))
 
 
 def _behind_humans(messages: Sequence[BaseMessage], sizes: Sequence[int], end: int) -> int:
@@ -189,7 +190,7 @@ def _extracted(history: History, messages: Sequence[BaseMessage], previous: str,
         text = escape_tags(extract(messages, previous, chars))
         size = history.counter.text(text)
         if size <= room:
-            return text
+            return text if usable(text) else ""
         chars = min(chars - 1, len(text) * room * 9 // (size * 10))
     return ""
 

@@ -101,6 +101,7 @@ class _Case:
         self.pruning, self.compaction = situation.settings.pruning, situation.settings.compaction
         self.scope, self.view = scope, view
         self.cuts: Cuts | None = None
+        self.force = situation.force
         self.actions: list[Action] = []
         self.rung = ""
 
@@ -140,7 +141,7 @@ class _Case:
     def due(self) -> bool:
         """Whether a compaction trigger is crossed."""
         enough = len(self.history) >= self.compaction.min_messages
-        return self.situation.force or self.asked or (enough and self.total > self.budget.trigger)
+        return self.force or self.asked or (enough and self.total > self.budget.trigger)
 
     def results(self) -> list[int]:
         """Positions of the tool results behind the summary that are in the view, oldest first."""
@@ -217,11 +218,14 @@ def _unprotected(case: _Case) -> list[int]:
 def _prunable(case: _Case, results: Sequence[int]) -> bool:
     """Whether the rule would shorten any of `results` that is still whole: cheap, and mostly false."""
     rule = next_watermark(case.history, results, case.pruning)
+    if rule is None:
+        return False
     now = Pruner(case.scope, case.history, case.view.pairing)
-    return rule is not None and any(
-        rule_limit(text_size(case.history.messages[position]), rule) is not None and now.limit(position) is None
-        for position in results
-    )
+    for position in results:
+        limit, ruled = now.limit(position), rule_limit(text_size(case.history.messages[position]), rule)
+        if ruled is not None and (limit is None or limit > ruled):
+            return True
+    return False
 
 
 def _suffices(case: _Case, frees: int) -> bool:
@@ -237,8 +241,8 @@ def _compaction(case: _Case) -> Plan | None:
     stay crossed for ever, never eats into what the last compaction kept.
     """
     found = case.found()
-    large = case.total > case.budget.trigger or case.over_limit or (case.situation.force and found.careful is None)
-    worth = 1 if case.over_limit or case.situation.force or _first(case) else _worth(case.budget)
+    large = case.total > case.budget.trigger or case.over_limit or (case.force and found.careful is None)
+    worth = 1 if case.over_limit or case.force or _first(case) else _worth(case.budget)
     plans = [Plan(cut) for cut in (found.keeping if large else (found.careful,)) if cut and cut.frees >= worth]
     for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
         for plan in plans:
@@ -268,7 +272,7 @@ def _fitting(case: _Case) -> Plan | None:
 
 def _plans(case: _Case) -> Iterator[Plan]:
     found = case.found() if case.compaction.enabled else Cuts(None, None, None, None)
-    newest, whole = (cut if cut and cut.frees > 0 else None for cut in (found.newest, found.everything))
+    newest, whole = found.newest, found.everything
     if case.pruning.enabled:
         worthy = newest if newest and newest.frees >= _worth(case.budget) else None
         for cut in dict.fromkeys((worthy, None, newest)):
@@ -316,6 +320,7 @@ def _carry_out(case: _Case, plan: Plan) -> Ask | None:
         if isinstance(made, Ask):
             return made
         summary, case.rung = made
+        case.force = False
         case.take(_covered(case, summary), "compacted")
     if trims := _trims(case, case.scope, plan.caps):
         case.take(replace(case.scope, trims={**case.scope.trims, **trims}), "squeezed")

@@ -88,16 +88,23 @@ class Pruner:
         self._upto = history.positions[scope.watermark.upto] if scope.watermark else -1
 
     def limit(self, position: int) -> int | None:
-        """Characters the message at `position` is shortened to; None leaves it as it is."""
+        """Characters the message at `position` is shortened to, by the harsher decision; None leaves it as it is."""
         message = self._history.messages[position]
         trim = self._trims.get(self._history.keys[position]) if self._trims else None
-        if trim is not None and isinstance(message, ToolMessage | HumanMessage):
-            return trim
-        if self._rule is None or position > self._upto or not isinstance(message, ToolMessage):
+        if isinstance(message, ToolMessage):
+            ruled = self._ruled(message, position)
+            return ruled if trim is None else trim if ruled is None else min(trim, ruled)
+        return trim if isinstance(message, HumanMessage) else None
+
+    def _ruled(self, message: ToolMessage, position: int) -> int | None:
+        if self._rule is None or position > self._upto:
             return None
-        if tool_name(message, position, self._pairing) in (OWN_TOOLS | set(self._rule.exclude)):
-            return None
-        return rule_limit(text_size(message), self._rule)
+        spared = OWN_TOOLS.union(self._rule.exclude)
+        return (
+            None
+            if tool_name(message, position, self._pairing) in spared
+            else rule_limit(text_size(message), self._rule)
+        )
 
 
 def tool_name(message: ToolMessage, position: int, pairing: Pairing) -> str:

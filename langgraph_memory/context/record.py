@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from .groups import request_run
 from .history import History
 from .tokens import Calibration
 
@@ -113,14 +114,23 @@ def merge_records(old: Record | None, new: Record | None) -> Record:
 
 
 def fitted(scope: Scope, history: History) -> Scope:
-    """`scope` without the decisions whose anchor is not in `history`."""
+    """`scope` without the decisions whose anchor is not in `history`; a covered current request is pinned."""
     if scope.summary and not _covers(scope.summary, history):
         scope = replace(scope, summary=None)
     if scope.watermark and scope.watermark.upto not in history.positions:
         scope = replace(scope, watermark=None)
     if any(key not in history.positions for key in scope.trims):
         scope = replace(scope, trims={key: limit for key, limit in scope.trims.items() if key in history.positions})
-    return scope
+    return _with_request(scope, scope.summary, history) if scope.summary else scope
+
+
+def _with_request(scope: Scope, summary: Summary, history: History) -> Scope:
+    """A covered request that became the current one again, because what followed it was removed, is shown again."""
+    first, end = request_run(history.messages)
+    covered = history.keys[first : min(end, summary.count)]
+    if set(covered) <= set(summary.pin):
+        return scope
+    return replace(scope, summary=replace(summary, pin=tuple(covered)))
 
 
 def _covers(summary: Summary, history: History) -> bool:

@@ -171,7 +171,8 @@ def _reduce(
         answer = _answer(recipe.fill("", chunk), count(chunk), recipe.most, answers)
         if not isinstance(answer, str):
             return answer
-        partial.append((answer, count(answer)))
+        safe = escape_tags(answer)
+        partial.append((safe, count(safe)))
     if sum(size for _, size in partial) >= sum(size for _, size in texts):
         return Rejected("partial summaries are no smaller than their source")
     merging = Recipe(recipe.window, recipe.room, recipe.most, prompt=recipe.prompt, focus=recipe.focus)

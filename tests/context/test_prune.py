@@ -204,10 +204,16 @@ def test_the_name_of_a_result_without_call_is_unknown() -> None:
     assert tool_name(messages[0], 0, pair(messages)) == ""  # type: ignore[arg-type]
 
 
-def test_a_trim_goes_before_the_rule_and_reaches_behind_the_watermark() -> None:
-    messages = rounds("x" * 20_000, "y" * 20_000)
-    scope = Scope(watermark=Watermark("m2", 3000, 10_000), trims={"m2": 8000, "m4": 300, "m0": 100})
-    assert limits(messages, scope) == [100, None, 8000, None, 300]
+def test_of_trim_and_rule_the_harsher_counts() -> None:
+    messages = rounds("x" * 20_000, "y" * 20_000, "z" * 4000)
+    scope = Scope(watermark=Watermark("m6", 3000, 10_000), trims={"m2": 8000, "m4": CLEAR, "m6": 300})
+    assert limits(messages, scope)[2::2] == [CLEAR, CLEAR, 300]
+
+
+def test_a_trim_reaches_behind_the_watermark_and_to_the_request() -> None:
+    messages = rounds("x" * 2000, "y" * 20_000)
+    scope = Scope(watermark=Watermark("m2", 3000, 10_000), trims={"m2": 1000, "m4": 300, "m0": 100})
+    assert limits(messages, scope) == [100, None, 1000, None, 300]
 
 
 def test_a_trim_of_an_assistant_message_is_not_followed() -> None:

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from tests.support.graphs import (
     ENTRIES,
     GRAPHS,
+    MODES,
     Bare,
     calls,
     chat,
@@ -314,6 +315,20 @@ def test_quick_calls_keep_the_cache_warm_and_a_long_pause_lets_pruning_through()
     now += 301
     bare.sync(history)
     assert len(bare.named("pruned")) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("pause,expected", [(30, 0), (301, 1)])
+async def test_every_answer_of_the_model_starts_the_clock_of_its_thread_anew(pause, expected, kind, mode):
+    now = 0.0
+    talked = talk({"context_window": 100_000, "pruning.protect_recent": 1}, kind=kind, mode=mode)
+    talked.memory._caches._clock = lambda: now
+    await talked.send(HumanMessage("go"), *rounds(3, chars=4000), *chat(10, chars=2500), "and?")
+    for _ in range(4):
+        now += pause
+        await talked.send("next")
+    assert len(talked.named("pruned")) == expected
 
 
 # Under pressure

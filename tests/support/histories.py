@@ -396,10 +396,10 @@ _settings = st.builds(
 
 
 WINDOWS = st.one_of(
-    st.sampled_from((500, 800, 1500, 3000, 4000, 8000, 20_000, 60_000, 200_000)), st.integers(500, 30_000)
+    st.sampled_from((500, 800, 1500, 4000, 8000, 8000, 20_000, 20_000, 60_000, 200_000)), st.integers(500, 30_000)
 )
 ANSWERS = st.sampled_from(
-    ("good",) * 6 + ("long", "blank", "thinking", "refusal", "call", "cut short", "error", "echo", "tags")
+    ("good",) * 16 + ("long", "blank", "thinking", "refusal", "call", "cut short", "error", "echo", "tags")
 )
 
 
@@ -414,11 +414,11 @@ def stories(draw: st.DrawFn) -> Story:
         window=window,
         counter=Remembering(counter),
         keys=draw(_settings),
-        summariser_window=draw(st.one_of(st.none(), st.none(), st.integers(max(500, window // 4), max(500, window)), st.just(200_000))),
+        summariser_window=draw(st.sampled_from((None, None, max(500, window // 4), max(500, window // 2), 200_000))),
         system=draw(st.sampled_from((None, 0, 20, 200))),
         tools=draw(st.sampled_from((None, 0, 20, 200))),
         answers=tuple(draw(st.lists(ANSWERS, min_size=1, max_size=6))),
-        events=tuple(draw(st.lists(_events, min_size=1, max_size=14))),
+        events=tuple(draw(st.lists(_events, min_size=1, max_size=16))),
     )
 
 
