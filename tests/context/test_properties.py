@@ -689,14 +689,16 @@ def check_compaction(call: Call, outcome: Decision) -> None:
     summary, previous = outcome.scope.summary, call.before.summary
     assert summary is not None
     count = call.counter.text
-    replaced = call.history.span(start if previous and previous.text.strip() else 0, end)
+    keys = set(previous.pin).difference(summary.pin) if previous else set()
+    released = sum(call.history.tokens[call.history.keys.index(key)] for key in keys)
+    replaced = call.history.span(start if previous and previous.text.strip() else 0, end) + released
     assert count(summary.text) < replaced + (count(previous.text) if previous else 0) or not summary.text
     assert summary.text.strip() or outcome.rung == "marker"
     raw = render(call.history, call.before)
     total = raw.tokens + budget.system + budget.tools
     first = call.asked(total) and call.before.summary is None
     if total <= budget.limit and not call.situation.force and not first:
-        assert call.history.span(start, end) >= call.min_reclaim, "compacted for too little"
+        assert call.history.span(start, end) + released >= call.min_reclaim, "compacted for too little"
     check_tail(call, outcome, sum(count_message(call.counter, message) for message in behind))
 
 

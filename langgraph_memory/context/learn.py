@@ -1,0 +1,43 @@
+"""What the provider's usage teaches about our token counts.
+
+Calls made since the last decision were sent prefixes of the view under the present decisions, so what we would have
+counted for each of them is known. Figures from before a decision count another view and are left out.
+"""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage
+
+from .history import History
+from .record import Scope
+from .render import View
+from .tokens import Calibration, calibrate
+
+
+def since(scope: Scope, history: History) -> int | None:
+    """Position of the newest message at the last decision; None where it is not in this history any more."""
+    key, digest = scope.since
+    position = history.positions.get(key)
+    return position if position is not None and history.digests[position].hex() == digest else None
+
+
+def observed(history: History, scope: Scope, view: View) -> Calibration:
+    """What the provider's usage says about our count, from the calls made since the last decision.
+
+    Those calls were sent prefixes of this very view, so what we would have counted for each is known. Figures from
+    before a decision count another view and are left out, and so are those of another model.
+    """
+    at = since(scope, history)
+    if at is None:
+        return scope.calibration
+    sent, window = scope.sizes.system + scope.sizes.tools, scope.sizes.window
+    found: list[tuple[str | None, int, int]] = []
+    for part in view.parts:
+        message = part.message
+        if part.position > at and isinstance(message, AIMessage) and message.usage_metadata:
+            actual = message.usage_metadata["input_tokens"]
+            # What was answered had fitted, so a larger figure does not count that request.
+            if actual <= window:
+                found.append((message.response_metadata.get("model_name"), sent, actual))
+        sent += part.tokens
+    return calibrate([(raw, actual) for model, raw, actual in found if model == found[-1][0]], scope.calibration)
