@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -262,7 +262,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         record = _record_of(state, _NO_CHANNEL) if place.in_run else _channel(state, RECORD)
         spec = spec or Spec.widest(self._specs)
         model = spec.model if spec else self._side_model
-        return Call(tuple(_channel(state, MESSAGES) or ()), record, place, model, self._measure(spec))
+        return Call(_messages_of(state), record, place, model, self._measure(spec))
 
     def _request_call(self, request: ModelRequest[Any]) -> Call:
         spec = Spec(request.model, tuple(request.tools), request.system_message)
@@ -286,11 +286,19 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         place = place_of(config) if config else current_place()
         spec = Spec.widest(self._specs)
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
-        return self._steps.looked_at(tuple(_channel(state, MESSAGES) or ()), record, place, counter)
+        return self._steps.looked_at(_messages_of(state), record, place, counter)
 
 
 def _with_view(request: ModelRequest[Any], outcome: Outcome) -> ModelRequest[Any]:
     return request.override(messages=cast("list[Any]", outcome.decision.view.messages))
+
+
+def _messages_of(state: Any) -> tuple[BaseMessage, ...]:
+    """The messages in `state`; a state without LangGraph's message reducer may hold them as dicts or pairs."""
+    messages = _channel(state, MESSAGES) or ()
+    if all(isinstance(message, BaseMessage) for message in messages):
+        return tuple(messages)
+    return tuple(convert_to_messages(messages))
 
 
 def _record_of(state: Any, remedy: str) -> Any:

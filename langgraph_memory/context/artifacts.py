@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from .text import clean_text, message_text, one_line, preview
+from .text import clean_text, message_text, one_line, preview, to_json
 
 Fact = tuple[str, str]
 """A kind and its value."""
@@ -338,7 +338,7 @@ def _json_errors(parsed: Mapping[str, object], text: str) -> list[str]:
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else to_json(value)
 
 
 def _traceback_ends(text: str) -> list[str]:

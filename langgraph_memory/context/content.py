@@ -6,12 +6,13 @@ priced by a quarter of its length up to the same price: it is sent back, but wha
 again. A content block that repeats a tool call of the message is not counted a second time.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from .text import to_json
 
 MESSAGE_TOKENS = 4
 """What a message costs beside its content: its role and its delimiters."""
@@ -169,11 +170,3 @@ def _without_payloads(value: Any, prices: list[int], depth: int) -> Any:
 
 def _opaque(value: Any) -> int:
     return min(MEDIA_TOKENS, len(value) // 4) if isinstance(value, str | bytes) else 0
-
-
-def to_json(value: Any) -> str:
-    """JSON as providers write it; what JSON cannot hold is written as `str` does."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)

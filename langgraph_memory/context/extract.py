@@ -10,14 +10,13 @@ get half of the room when that is scarce. Scarce room shortens the oldest bullet
 repeated extraction keeps its size and forgets the oldest details first.
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
 
 from .artifacts import error_lines
-from .text import clean_text, message_text, one_line, preview
+from .text import clean_text, message_text, one_line, preview, to_json
 
 NOTE = "(extracted without a model)"
 
@@ -149,7 +148,7 @@ def _steps(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _step(call: ToolCall, result: ToolMessage | None) -> str:
-    args = one_line(json.dumps(call["args"], ensure_ascii=False, default=str), _RESULT_CHARS)
+    args = one_line(to_json(call["args"]), _RESULT_CHARS)
     outcome = "no result yet" if result is None else f"answered: {_shorten(_text(result), _RESULT_CHARS)}"
     return clean_text(f"- called {call['name']}({args}), {outcome}")
 

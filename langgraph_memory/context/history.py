@@ -11,7 +11,6 @@ next history of a thread is made from the previous one: rows whose message is un
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -21,6 +20,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from .text import to_json
 from .tokens import TokenCounter, count_message
 
 MEMO_SIZE = 16_384
@@ -37,15 +37,18 @@ def _frozen(mark: Mark) -> Mark:
     """Detach a mark from its message, so that a later change in place is seen as a change."""
     if isinstance(mark[1], str) and not mark[2]:
         return mark
-    return mark[0], copy.deepcopy(mark[1]), copy.deepcopy(mark[2]), mark[3]
+    try:
+        return mark[0], copy.deepcopy(mark[1]), copy.deepcopy(mark[2]), mark[3]
+    except Exception:  # noqa: BLE001 - foreign objects raise what they like; such a row is derived anew each time
+        return mark[0], None, None, mark[3]
 
 
 def _digest(previous: bytes, message: BaseMessage, mark: Mark) -> bytes:
-    head = json.dumps([message.type, mark[0], mark[3], mark[2] or None], default=repr, sort_keys=True)
-    content = mark[1] if isinstance(mark[1], str) else json.dumps(mark[1], default=repr, sort_keys=True)
     digest = blake2b(previous, digest_size=16)
-    digest.update(head.encode())
-    digest.update(content.encode("utf-8", "surrogatepass"))
+    for part in (message.type, mark[0], mark[3], mark[2] or None, mark[1]):
+        text = part if isinstance(part, str) else to_json(part)
+        digest.update(f"{len(text)}:".encode())
+        digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

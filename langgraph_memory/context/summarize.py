@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .groups import calls_of
 from .history import History
-from .text import clean_text, escape_tags, message_text, preview
+from .text import clean_text, escape_tags, message_text, preview, to_json
 
 PROMPT = """\
 You keep the memory of an assistant whose older messages no longer fit into its context. Write the summary that will \
@@ -237,8 +237,7 @@ def _calls(message: BaseMessage, chars: int) -> Iterator[str]:
     if not isinstance(message, AIMessage):
         return
     for call in message.tool_calls:
-        arguments = json.dumps(call["args"], ensure_ascii=False, default=str)
-        yield f"→ {call['name']} {_shown(clean_text(arguments), chars)}"
+        yield f"→ {call['name']} {_shown(clean_text(to_json(call['args'])), chars)}"
     known = {call["id"] for call in message.tool_calls}
     for other in calls_of(message):
         if other.id not in known:
@@ -301,7 +300,7 @@ def _is_call(text: str) -> bool:
         return False
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     first = value[0] if isinstance(value, list) and value else value
     return isinstance(first, dict) and bool(

@@ -81,6 +81,20 @@ def escape_tags(text: str) -> str:
     return _TAG_OPENING.sub("&lt;", text)
 
 
+def to_json(value: object) -> str:
+    """JSON as providers write it; what JSON cannot hold is written as `str` does, and never raises."""
+    for write in (_dumped, str):
+        try:
+            return write(value)
+        except (TypeError, ValueError, RecursionError):
+            continue
+    return f"<{type(value).__name__} that cannot be written>"
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def trimmed_marker(kept: int, total: int, ref: str | None) -> str:
     """The line inside a shortened text; `ref` is the message id, none or '' leaves the recall hint out."""
     return f"[trimmed: {kept} of {total} characters{_recall_hint(ref)}]"

@@ -19,9 +19,10 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from .calibration import Calibration, calibrate
-from .content import LINK_TOKENS, MEDIA_TOKENS, MESSAGE_TOKENS, message_parts, to_json
+from .content import LINK_TOKENS, MEDIA_TOKENS, MESSAGE_TOKENS, message_parts
 from .encodings import encoding_name, load_encoding
 from .estimate import Estimator
+from .text import to_json
 
 __all__ = [
     "ESTIMATOR",
