@@ -206,11 +206,15 @@ class PruningConfig(Section):
 class TruncateArgsConfig(Section):
     """Shortening of long arguments in old tool calls."""
 
-    enabled: On = _planned(False, "Shorten long arguments of old tool calls in the view.")
-    trigger_messages: Size = _planned(25, "Number of messages in the state from which on it is done; 0 means never.")
-    trigger_tokens: Size = _planned(40_000, "Tokens of the view from which on it is done; 0 means never.")
-    max_chars: Size = _planned(2000, "Characters that each argument keeps at most.")
-    keep_messages: Size = _planned(20, "Number of newest messages whose arguments stay whole.")
+    enabled: On = Field(default=False, description="Shorten long arguments of old tool calls in the view.")
+    trigger_messages: Size = Field(
+        default=25, description="Number of messages in the state from which on it is done; 0 means never."
+    )
+    trigger_tokens: Size = Field(
+        default=40_000, description="Tokens of view, system and tools from which on it is done; 0 means never."
+    )
+    max_chars: Size = Field(default=2000, description="Characters that each text in the arguments keeps at most.")
+    keep_messages: Size = Field(default=20, description="Number of newest messages whose arguments stay whole.")
 
 
 class CompactionConfig(Section):

@@ -33,7 +33,6 @@ MODEL_KEYS = [
 ]
 PLANNED_KEYS = (
     "memory.namespace",
-    "memory.truncate_args.",
     "memory.compaction.prefetch_ratio",
     "memory.compaction.flush_before",
     "memory.compaction.offload_before",

@@ -14,7 +14,7 @@ from .record import Scope
 from .render import View, render
 from .summarize import Answers, Recipe
 
-Action = Literal["pruned", "compacted", "squeezed"]
+Action = Literal["truncated", "pruned", "compacted", "squeezed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class Case:
     ) -> None:
         self.history, self.budget, self.situation, self.answers = history, budget, situation, answers
         self.pruning, self.compaction = situation.settings.pruning, situation.settings.compaction
+        self.truncation = situation.settings.truncate_args
         self.scope, self.view = scope, view
         self.cuts: Cuts | None = None
         self.force = situation.force

@@ -5,7 +5,8 @@
 Pure and restartable: where a summary is missing it returns an `Ask`, and is run again once the answer is known. The
 steps, each only as far as it is needed:
 
-1. *Prune by threshold*, if that frees enough to be worth a changed prefix, or the prompt cache is cold anyway.
+1. *Prune by threshold* (long arguments, if that is switched on, and tool results), if that frees enough to be worth a
+   changed prefix, or the prompt cache is cold anyway.
 2. *Compact*, if a trigger is crossed and there is enough new text to cover.
 3. *Fit*: whatever the triggers say, the view has to fit into the window. Tool results are cut, protected ones last;
    then even the newest messages are compacted; then the request itself is shown as a preview.
@@ -24,7 +25,7 @@ from .history import History
 from .learn import observed, since
 from .plans import LEAST_SHARE, Plan, carry_out, fitting, foreseen, too_large, worth_of
 from .prune import Pruner, next_watermark, rule_limit, text_size
-from .record import Scope, Sizes, fitted
+from .record import Arguments, Scope, Sizes, fitted
 from .render import View, render
 from .summarize import Answers, Ask
 
@@ -63,6 +64,7 @@ def decide(
         view = render(history, fit)
     case = Case(history, fit, view, budget, situation, answers)
     if not case.repeated:
+        _truncate(case)
         _prune(case)
         # A second round, so that what the first one left over the trigger is not left to the next call.
         for _ in range(2):
@@ -81,6 +83,21 @@ def _round(case: Case) -> Ask | None:
         if plan is None:
             raise too_large(case)
     return carry_out(case, plan) if plan else None
+
+
+def _truncate(case: Case) -> None:
+    """Move the watermark of long arguments, once a trigger is crossed and that frees enough."""
+    settings, history = case.truncation, case.history
+    upto = len(history) - settings.keep_messages - 1
+    if not settings.enabled or upto < case.scope.covered:
+        return
+    sent = case.budget.calibration.apply(case.total)
+    if not (0 < settings.trigger_messages <= len(history) or 0 < settings.trigger_tokens <= sent):
+        return
+    truncated = replace(case.scope, arguments=Arguments(history.keys[upto], settings.max_chars))
+    frees = case.view.tokens - render(history, truncated).tokens
+    if frees > 0 and (frees >= case.budget.min_reclaim or case.situation.cold or _suffices(case, frees)):
+        case.take(truncated, "truncated")
 
 
 def _prune(case: Case) -> None:

@@ -120,11 +120,12 @@ def carry_out(case: Case, plan: Plan) -> Ask | None:
 
 def _covered(case: Case, summary: Summary) -> Scope:
     """The scope with `summary`, without the decisions about messages it stands for."""
-    positions, mark = case.history.positions, case.scope.watermark
+    positions, mark, old = case.history.positions, case.scope.watermark, case.scope.arguments
     return replace(
         case.scope,
         summary=summary,
         watermark=mark if mark and positions[mark.upto] >= summary.count else None,
+        arguments=old if old and positions[old.upto] >= summary.count else None,
         trims={key: n for key, n in case.scope.trims.items() if positions[key] >= summary.count or key in summary.pin},
     )
 

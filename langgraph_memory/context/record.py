@@ -52,6 +52,14 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
+class Arguments:
+    """Arguments of calls up to the message `upto` are cut to `limit` characters."""
+
+    upto: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     """What the budget was when the last decision was taken: tokens, and the name of the counter."""
 
@@ -68,6 +76,7 @@ class Scope:
 
     summary: Summary | None = None
     watermark: Watermark | None = None
+    arguments: Arguments | None = None
     trims: Mapping[str, int] = field(default_factory=dict)
     """Message key -> characters it is shortened to, beside the watermark."""
     since: tuple[str, str] = ("", "")
@@ -119,6 +128,8 @@ def fitted(scope: Scope, history: History) -> Scope:
         scope = replace(scope, summary=None)
     if scope.watermark and scope.watermark.upto not in history.positions:
         scope = replace(scope, watermark=None)
+    if scope.arguments and scope.arguments.upto not in history.positions:
+        scope = replace(scope, arguments=None)
     if any(key not in history.positions for key in scope.trims):
         scope = replace(scope, trims={key: limit for key, limit in scope.trims.items() if key in history.positions})
     return _with_request(scope, scope.summary, history) if scope.summary else scope

@@ -20,6 +20,7 @@ from .history import History
 from .prune import Pruner, shorten
 from .record import Scope, Summary
 from .text import escape_tags, one_line
+from .truncate import truncate
 
 Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 
@@ -83,10 +84,19 @@ def _tail(history: History, scope: Scope, pairing: Pairing) -> Iterator[Part]:
             yield _part(history, pruner, position)
         elif calls := pairing.calls.get(position):
             if all(call.id for call in calls):
-                yield Part(message, "ai", history.tokens[position], position)
+                yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
         elif not _is_blank(message):
             yield Part(message, "ai", history.tokens[position], position)
+
+
+def _calling(history: History, scope: Scope, position: int, message: AIMessage) -> Part:
+    """A message that calls tools, its arguments cut where that was decided."""
+    whole, old = Part(message, "ai", history.tokens[position], position), scope.arguments
+    if old is None or position > history.positions[old.upto] or (short := truncate(message, old.limit)) is message:
+        return whole
+    tokens = history.cost((history.digests[position], "arguments", old.limit), short)
+    return whole._replace(message=short, tokens=tokens, limit=old.limit)
 
 
 def _results(history: History, pruner: Pruner, pairing: Pairing, position: int) -> Iterator[Part]:

@@ -245,7 +245,7 @@ def _calls(message: BaseMessage, chars: int) -> Iterator[str]:
 
 
 def _shown(text: str, chars: int) -> str:
-    return preview(text, chars, f"[… {len(text)} characters in all …]") if chars else text
+    return preview(text, chars, f"[… {len(text)} characters in all …]")
 
 
 def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) -> str | Rejected:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
@@ -25,6 +25,11 @@ TESTS = {
     "memory.pruning.protect_recent": "test_protect_recent_is_the_number_of_whole_results",
     "memory.pruning.min_reclaim_tokens": "test_min_reclaim_tokens_is_a_gate",
     "memory.pruning.exclude_tools": "test_exclude_tools_keeps_results_of_named_tools_whole",
+    "memory.truncate_args.enabled": "test_truncate_args_is_off_until_it_is_switched_on",
+    "memory.truncate_args.trigger_messages": "test_truncate_args_trigger_messages_is_when_it_begins",
+    "memory.truncate_args.trigger_tokens": "test_truncate_args_trigger_tokens_is_when_it_begins",
+    "memory.truncate_args.max_chars": "test_truncate_args_max_chars_is_what_each_text_keeps",
+    "memory.truncate_args.keep_messages": "test_truncate_args_keep_messages_stay_whole",
     "memory.compaction.enabled": "test_compaction_off_is_off_on_every_path",
     "memory.compaction.trigger_ratio": "test_trigger_ratio_is_the_share_of_the_window",
     "memory.compaction.trigger_messages": "test_trigger_messages_starts_compaction_by_itself",
@@ -382,3 +387,60 @@ def test_no_message_is_lost_when_everything_is_off():
     view = Bare(settings).sync([*CHAT, *TOOLS, result("nobody")])
     assert [content_text(m) for m in view] == [content_text(m) for m in [*CHAT, *TOOLS]]
     assert summaries_in(view) == 0
+
+
+# Truncation of arguments
+
+TRUNCATE = {
+    "context_window": 1_000_000,
+    "pruning.min_reclaim_tokens": 0,
+    "truncate_args.enabled": True,
+    "truncate_args.trigger_messages": 0,
+    "truncate_args.trigger_tokens": 0,
+}
+
+
+def written(rounds: int, chars: int = 5000) -> list[AnyMessage]:
+    """One request, then rounds in which a file of `chars` characters is written."""
+    history: list[AnyMessage] = [HumanMessage("write the files", id="h")]
+    for n in range(rounds):
+        call = {"name": "write", "args": {"path": f"f{n}.py", "content": "x" * chars}, "id": f"c{n}"}
+        history += [AIMessage("", id=f"a{n}", tool_calls=[call]), result(f"c{n}", "written", id=f"t{n}")]
+    return history
+
+
+def lengths(view: list[AnyMessage]) -> list[int]:
+    return [len(m.tool_calls[0]["args"]["content"]) for m in view if isinstance(m, AIMessage)]
+
+
+def test_truncate_args_is_off_until_it_is_switched_on():
+    on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.keep_messages": 2}
+    assert max(lengths(Bare({**on, "truncate_args.enabled": False}).sync(written(4)))) == 5000
+    assert lengths(Bare(on).sync(written(4)))[-1] == 5000
+    assert max(lengths(Bare(on).sync(written(4)))[:-1]) <= 2000
+
+
+@pytest.mark.parametrize(("trigger", "cut"), [(9, True), (10, False), (0, False)])
+def test_truncate_args_trigger_messages_is_when_it_begins(trigger, cut):
+    on = {**TRUNCATE, "truncate_args.trigger_messages": trigger, "truncate_args.keep_messages": 0}
+    assert (max(lengths(Bare(on).sync(written(4)))) < 5000) is cut
+
+
+@pytest.mark.parametrize(("trigger", "cut"), [(1000, True), (900_000, False), (0, False)])
+def test_truncate_args_trigger_tokens_is_when_it_begins(trigger, cut):
+    on = {**TRUNCATE, "truncate_args.trigger_tokens": trigger, "truncate_args.keep_messages": 0}
+    assert (max(lengths(Bare(on).sync(written(4)))) < 5000) is cut
+
+
+@pytest.mark.parametrize("chars", [200, 1999, 4000])
+def test_truncate_args_max_chars_is_what_each_text_keeps(chars):
+    on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.max_chars": chars}
+    found = lengths(Bare({**on, "truncate_args.keep_messages": 0}).sync(written(4)))
+    assert max(found) <= chars
+    assert min(found) >= chars // 2
+
+
+@pytest.mark.parametrize(("keep", "whole"), [(0, 0), (2, 1), (4, 2), (20, 4)])
+def test_truncate_args_keep_messages_stay_whole(keep, whole):
+    on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.keep_messages": keep}
+    assert [n == 5000 for n in lengths(Bare(on).sync(written(4)))] == [False] * (4 - whole) + [True] * whole
