@@ -248,7 +248,8 @@ class CompactionConfig(Section):
         default=0, description="Most messages a chunk of the summariser's input; 0 fills the summariser's window."
     )
     summary_tool_chars: Size = Field(
-        default=1000, description="Characters of each tool result that the summariser gets to read at most."
+        default=1000,
+        description="Characters of each tool result that the summariser gets to read; 0 means all that fits.",
     )
     model: ModelName = Field(
         default=None, description='Summariser as "provider:name"; null means the model the middleware has.'

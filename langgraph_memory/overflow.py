@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.exceptions import (
@@ -87,7 +87,7 @@ REFUSED = {400, 422}
 
 # Bedrock says "Too many tokens, please wait" when it throttles, Groq answers 413 for tokens per minute.
 OTHER = re.compile(
-    r"tokens? per (?:min|hour|day)|\b[tr]p[md]\b|rate.?limit|too many requests|quota|throttl|please wait"
+    r"tokens? per (?:min|hour|day)|\b[tr]p[md]\b|\brate.?limit|too many requests|quota|throttl|please wait"
 )
 
 # Each is a wording seen from the providers named behind it, cut down to what their variants share.
@@ -101,7 +101,8 @@ TOO_LONG = re.compile(
             r"(?:longer|greater) than the (?:model'?s )?context length",  # Together, LM Studio
             r"configured context size is",  # ds4
             r"too long to fit into the model",  # vLLM
-            r"(?:prompt|input|request|conversation)(?: tokens?| token length)? (?:is )?too (?:long|large)",  # Anthropic
+            r"(?:prompt|input|conversation)(?: tokens?| token length)? (?:is )?too long",  # Anthropic, Bedrock, Qianfan
+            r"(?:prompt|request)(?: is)? too large",
             r"too many (?:input |prompt )?tokens",  # Cohere
             r"reduce the (?:length|number) of (?:the |your |tokens in the )*(?:input )?(?:messages|prompt|inputs?)",
             r"(?:input|prompt) tokens? count[^.]{0,60}(?:exceed|only supports)",  # Gemini, Vertex, Copilot
@@ -289,11 +290,9 @@ def _said(error: Exception) -> _Said:
 
 def _body(error: Exception) -> Any:
     """The provider's answer, from wherever the client library keeps it."""
-    response = _get(error, "response")
-    for body in (_get(error, "body"), _get(error, "details"), response, _get(response, "text")):
-        if isinstance(body, dict | list) or (body and isinstance(body, str)):
-            return _parsed(body)
-    return None
+    response, details = _get(error, "response"), _get(error, "details")
+    kept = (_get(error, "body"), details if isinstance(details, dict) else None, response, _get(response, "text"))
+    return next((_parsed(body) for body in kept if body and isinstance(body, dict | list | str)), None)
 
 
 def _facts(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -305,7 +304,7 @@ def _facts(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
             yield from _facts(item, depth + 1)
     elif isinstance(value, dict) and depth < 5:
         for key, item in value.items():
-            name = str(key).lower()
+            name = key.lower() if isinstance(key, str) else ""
             if name in ("n_ctx", "n_prompt_tokens") and isinstance(item, int):
                 yield name, item
             elif name in _MARKS and isinstance(item, str | int):

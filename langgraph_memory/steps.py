@@ -13,8 +13,10 @@ from langchain_core.messages import BaseMessage
 from .caches import Caches, Known
 from .config import MemoryConfig
 from .context.budget import DEFAULT_WINDOW, Overhead, TokenBudget
-from .context.decide import Decision, Situation, decide, observed
+from .context.case import Situation
+from .context.decide import Decision, decide
 from .context.history import History
+from .context.learn import answering_model, observed
 from .context.record import Scope, fitted, read_scope
 from .context.render import render
 from .context.report import ContextReport, report
@@ -22,7 +24,7 @@ from .context.summarize import Ask, Recipe, Rejected
 from .context.tokens import Calibration, TokenCounter, estimator_for, load_counter, ready_counter
 from .errors import ContextBudgetError
 from .events import EventName, Listener, MemoryEvent, announce
-from .models import Model, model_window
+from .models import Model, model_name, model_window
 from .place import Place
 from .summariser import Answer
 
@@ -83,6 +85,7 @@ class Stepper:
         situation = Situation(
             self._settings,
             self._recipe(budget, summariser_window, call.focus),
+            model=_called(call, history),
             cold=self._caches.idle(call.place.thread) > self._settings.compaction.cache_ttl_seconds,
             force=call.force,
         )
@@ -127,7 +130,7 @@ class Stepper:
         """The budget the newest decision was taken with, as far as the record says."""
         sizes = known.scope.sizes
         overhead = Overhead(sizes.system, sizes.tools) if sizes.window else Overhead()
-        return self._divided(sizes.window or self._window(None), overhead, known)
+        return self._divided(sizes.window or self._window(None), overhead, known, sizes.model)
 
     def asking(self, call: Call) -> None:
         """Announce that a summary is being bought."""
@@ -169,10 +172,10 @@ class Stepper:
         overhead = call.measure(known.history.counter)
         if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
-        return self._divided(self._window(call.model), overhead, known, calibration)
+        return self._divided(self._window(call.model), overhead, known, _called(call, known.history), calibration)
 
     def _divided(
-        self, window: int, overhead: Overhead, known: Known, calibration: Calibration | None = None
+        self, window: int, overhead: Overhead, known: Known, model: str, calibration: Calibration | None = None
     ) -> TokenBudget:
         return TokenBudget.of(
             window,
@@ -181,7 +184,7 @@ class Stepper:
             compaction=self._settings.compaction,
             pruning=self._settings.pruning,
             overhead=overhead,
-            calibration=calibration or observed(known.history, known.scope, known.view),
+            calibration=calibration or observed(*known, model),
         )
 
     def _window(self, model: Model | None) -> int:
@@ -207,6 +210,11 @@ class Stepper:
 def unknown(_: TokenCounter) -> Overhead:
     """The measure of a call whose system prompt and tools are not known."""
     return Overhead()
+
+
+def _called(call: Call, history: History) -> str:
+    """The model that is called; in a node that does not know it, most likely the one that answered last."""
+    return model_name(call.model) or answering_model(history.messages)
 
 
 def _stored(record: Mapping[str, Any] | None, namespace: str) -> tuple[Scope, str]:

@@ -8,7 +8,7 @@ turned around once, here, and nowhere else: a window of the provider's tokens be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -153,11 +153,3 @@ def usage_totals(messages: Iterable[BaseMessage]) -> UsageTotals:
         cached=sum(usage.get("input_token_details", {}).get("cache_read", 0) or 0 for usage in found),
         output=sum(usage["output_tokens"] for usage in found),
     )
-
-
-def newest_model(messages: Sequence[BaseMessage]) -> str | None:
-    """Name of the model behind the newest assistant message that reports usage."""
-    for message in reversed(messages):
-        if isinstance(message, AIMessage) and message.usage_metadata:
-            return message.response_metadata.get("model_name")
-    return None

@@ -23,6 +23,8 @@ class Situation:
 
     settings: MemoryConfig
     recipe: Recipe
+    model: str = ""
+    """Name of the model that is called, as far as it is known."""
     cold: bool = False
     """The prompt cache has surely expired, so a changed prefix costs nothing."""
     force: bool = False

@@ -22,14 +22,12 @@ from dataclasses import dataclass, replace
 from .budget import TokenBudget
 from .case import Action, Case, Situation
 from .history import History
-from .learn import observed, since
+from .learn import since
 from .plans import LEAST_SHARE, Plan, carry_out, fitting, foreseen, too_large, worth_of
 from .prune import Pruner, next_watermark, rule_limit, text_size
 from .record import Arguments, Scope, Sizes, fitted
 from .render import View, render
 from .summarize import Answers, Ask
-
-__all__ = ["Decision", "Situation", "decide", "observed"]
 
 DRIFT = 64
 """Raw tokens the system prompt and the tools may change by before the record says so."""
@@ -175,7 +173,8 @@ def _first(case: Case) -> bool:
 def _stamped(case: Case, before: Scope) -> Scope:
     """The scope to keep: the one from before where nothing changed, else a new one with the facts of this call."""
     history, budget = case.history, case.budget
-    sizes = Sizes(budget.window, budget.system, budget.tools, budget.response, history.counter.name)
+    model = case.situation.model
+    sizes = Sizes(budget.window, budget.system, budget.tools, budget.response, history.counter.name, model)
     if case.scope is before and not _drifted(before.sizes, sizes) and since(before, history) is not None:
         return before
     newest = (history.keys[-1], history.digests[-1].hex()) if len(history) else ("", "")
@@ -184,5 +183,5 @@ def _stamped(case: Case, before: Scope) -> Scope:
 
 
 def _drifted(old: Sizes, new: Sizes) -> bool:
-    fixed = (old.window, old.response, old.counter) == (new.window, new.response, new.counter)
+    fixed = replace(old, system=0, tools=0) == replace(new, system=0, tools=0)
     return not fixed or abs(old.system + old.tools - new.system - new.tools) > DRIFT

@@ -6,7 +6,9 @@ counted for each of them is known. Figures from before a decision count another 
 
 from __future__ import annotations
 
-from langchain_core.messages import AIMessage
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage
 
 from .history import History
 from .record import Scope
@@ -21,12 +23,13 @@ def since(scope: Scope, history: History) -> int | None:
     return position if position is not None and history.digests[position].hex() == digest else None
 
 
-def observed(history: History, scope: Scope, view: View) -> Calibration:
-    """What the provider's usage says about our count, from the calls made since the last decision.
+def observed(history: History, scope: Scope, view: View, model: str) -> Calibration:
+    """What usage says about our count for calls of `model`, from the calls made since the last decision.
 
-    Those calls were sent prefixes of this very view, so what we would have counted for each is known. Figures from
-    before a decision count another view and are left out, and so are those of another model.
+    What was learnt with another counter or for another model says nothing, and is forgotten.
     """
+    if (scope.sizes.counter, scope.sizes.model) != (history.counter.name, model):
+        return Calibration()
     at = since(scope, history)
     if at is None:
         return scope.calibration
@@ -41,3 +44,9 @@ def observed(history: History, scope: Scope, view: View) -> Calibration:
                 found.append((message.response_metadata.get("model_name"), sent, actual))
         sent += part.tokens
     return calibrate([(raw, actual) for model, raw, actual in found if model == found[-1][0]], scope.calibration)
+
+
+def answering_model(messages: Sequence[BaseMessage]) -> str:
+    """Name of the model behind the newest assistant message; empty where it does not say."""
+    newest = next((message for message in reversed(messages) if isinstance(message, AIMessage)), None)
+    return str(newest.response_metadata.get("model_name") or "") if newest else ""

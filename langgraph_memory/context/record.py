@@ -61,13 +61,15 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the budget was when the last decision was taken: tokens, and the name of the counter."""
+    """What the budget was when the last decision was taken: tokens, and what they are counted for."""
 
     window: int = 0
     system: int = 0
     tools: int = 0
     response: int = 0
     counter: str = ""
+    model: str = ""
+    """Name of the model that is called, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class Ask:
     """What the summary stands for; a usable one is smaller."""
     room: int
     """What the summary may take."""
+    boundary: str = ""
+    """Prefix digest of the messages the summary covers; empty where it is a part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Recipe:
     most: int
     """What a summary may take to be accepted."""
     tool_chars: int = 1000
-    """Characters of a tool result, or of a call's arguments, that the summariser is shown."""
+    """Characters of a tool result, or of a call's arguments, that the summariser is shown; 0 shows all that fits."""
     text_chars: int = 0
     """Characters of any other message it is shown; 0 shows all that fits."""
     chunk_messages: int = 0
@@ -147,7 +149,9 @@ def summarise(
     """The summary of `previous` and messages start…end-1, or what is missing for it, or why there is none."""
     count = history.counter.text
     replaces = history.span(start, end) + count(previous)
-    return _reduce(list(_source(history, start, end, recipe)), escape_tags(previous), replaces, recipe, count, answers)
+    boundary = history.digests[end - 1].hex() if end > start else ""
+    texts = list(_source(history, start, end, recipe))
+    return _reduce(texts, escape_tags(previous), replaces, recipe, count, answers, boundary)
 
 
 def _source(history: History, start: int, end: int, recipe: Recipe) -> Iterator[Text]:
@@ -158,14 +162,14 @@ def _source(history: History, start: int, end: int, recipe: Recipe) -> Iterator[
 
 
 def _reduce(
-    texts: list[Text], previous: str, replaces: int, recipe: Recipe, count: Count, answers: Answers
+    texts: list[Text], previous: str, replaces: int, recipe: Recipe, count: Count, answers: Answers, boundary: str
 ) -> str | Ask | Rejected:
     previous, room = _divided(previous, recipe, count)
     if room < LEAST_CHUNK:
         return Rejected(f"a summariser's window of {recipe.window} tokens has no room for messages")
     chunks = list(_chunks(texts, room, recipe.chunk_messages, count))
     if len(chunks) <= 1:
-        return _answer(recipe.fill(previous, "".join(chunks)), replaces, recipe.most, answers)
+        return _answer(recipe.fill(previous, "".join(chunks)), replaces, recipe.most, answers, boundary)
     partial: list[Text] = []
     for chunk in chunks:
         answer = _answer(recipe.fill("", chunk), count(chunk), recipe.most, answers)
@@ -176,7 +180,7 @@ def _reduce(
     if sum(size for _, size in partial) >= sum(size for _, size in texts):
         return Rejected("partial summaries are no smaller than their source")
     merging = Recipe(recipe.window, recipe.room, recipe.most, prompt=recipe.prompt, focus=recipe.focus)
-    return _reduce(partial, previous, replaces, merging, count, answers)
+    return _reduce(partial, previous, replaces, merging, count, answers, boundary)
 
 
 def _divided(previous: str, recipe: Recipe, count: Count) -> tuple[str, int]:
@@ -188,10 +192,12 @@ def _divided(previous: str, recipe: Recipe, count: Count) -> tuple[str, int]:
     return previous, (usable - count(previous)) * 9 // 10
 
 
-def _answer(prompt: str, replaces: int, room: int, answers: Answers) -> str | Ask | Rejected:
+def _answer(
+    prompt: str, replaces: int, room: int, answers: Answers, boundary: str = ""
+) -> str | Ask | Rejected:
     digest = blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     known = answers.get(digest)
-    return Ask(digest, prompt, replaces, room) if known is None else known
+    return Ask(digest, prompt, replaces, room, boundary) if known is None else known
 
 
 def _chunks(texts: Sequence[Text], room: int, most: int, count: Count) -> Iterator[str]:
@@ -245,7 +251,7 @@ def _calls(message: BaseMessage, chars: int) -> Iterator[str]:
 
 
 def _shown(text: str, chars: int) -> str:
-    return preview(text, chars, f"[… {len(text)} characters in all …]")
+    return preview(text, chars, f"[… {len(text)} characters in all …]") if chars else text
 
 
 def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) -> str | Rejected:

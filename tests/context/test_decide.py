@@ -12,8 +12,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langgraph_memory.config import MemoryConfig
 from langgraph_memory.context.budget import Overhead, TokenBudget
-from langgraph_memory.context.decide import Decision, Situation, decide, observed
+from langgraph_memory.context.case import Situation
+from langgraph_memory.context.decide import Decision, decide
 from langgraph_memory.context.history import History
+from langgraph_memory.context.learn import observed
 from langgraph_memory.context.record import Scope, Sizes, fitted
 from langgraph_memory.context.render import render
 from langgraph_memory.context.summarize import Ask, Recipe, Rejected
@@ -59,7 +61,7 @@ class Thread:
             compaction=self.settings.compaction,
             pruning=self.settings.pruning,
             overhead=self.overhead,
-            calibration=observed(history, scope, render(history, scope)),
+            calibration=observed(history, scope, render(history, scope), ""),
         )
 
     def outcome(self, **situation: Any) -> Decision | Ask:
@@ -674,7 +676,7 @@ def told(*replies: tuple[int, str | None], window: int = 100_000) -> tuple[Histo
 
 
 def learnt(history: History, scope: Scope) -> Calibration:
-    return observed(history, scope, render(history, scope))
+    return observed(history, scope, render(history, scope), "")
 
 
 def test_usage_since_the_decision_teaches_what_the_provider_counts() -> None:
@@ -701,6 +703,14 @@ def test_the_usage_of_another_model_is_ignored() -> None:
     alone, _ = told((4400, "a"))
     assert learnt(mixed, scope).apply(4000) == pytest.approx(4400, abs=20)
     assert learnt(alone, scope).apply(4000) == pytest.approx(4400, abs=20)
+
+
+@pytest.mark.parametrize(("counter", "model"), [("other", "a"), ("thirds", "b"), ("other", "b"), ("thirds", "")])
+def test_what_was_learnt_with_another_counter_or_for_another_model_is_forgotten(counter: str, model: str) -> None:
+    history, scope = told((2500, None), (2600, None))
+    scope = replace(scope, calibration=Calibration(0.6, 5.0), sizes=replace(scope.sizes, counter=counter, model="a"))
+    view = render(history, scope)
+    assert observed(history, scope, view, model) == Calibration()
 
 
 def test_a_figure_above_the_window_is_ignored() -> None:

@@ -21,8 +21,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langgraph_memory.config import CompactionConfig, PruningConfig
 from langgraph_memory.context.budget import Overhead, TokenBudget
-from langgraph_memory.context.decide import Decision, Situation, decide, observed
+from langgraph_memory.context.case import Situation
+from langgraph_memory.context.decide import Decision, decide
 from langgraph_memory.context.history import History
+from langgraph_memory.context.learn import observed
 from langgraph_memory.context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
 from langgraph_memory.context.render import View, render
 from langgraph_memory.context.report import report
@@ -343,7 +345,7 @@ class Play:
             compaction=self.settings.compaction,
             pruning=self.settings.pruning,
             overhead=Overhead(system, story.tools),
-            calibration=observed(history, before, render(history, before)),
+            calibration=observed(history, before, render(history, before), ""),
         )
         recipe = Recipe(
             window=story.summariser_window or int(self.window / budget.calibration.factor),
