@@ -83,8 +83,9 @@ def totals(rows: Iterable[Usage]) -> list[Usage]:
 
 def _row(model: str, kind: str, usage: Mapping[str, Any] | None) -> Usage:
     usage = usage or {}
-    numbers = usage.get("input_tokens"), (usage.get("input_token_details") or {}).get("cache_read")
-    return Usage(time.strftime("%Y-%m-%d"), model, kind, 1, *(n or 0 for n in (*numbers, usage.get("output_tokens"))))
+    cached = (usage.get("input_token_details") or {}).get("cache_read")
+    numbers = usage.get("input_tokens"), cached, usage.get("output_tokens")
+    return Usage(time.strftime("%Y-%m-%d"), model, kind, 1, *(number or 0 for number in numbers))
 
 
 class ProcessCache:
@@ -210,21 +211,26 @@ class FileCache:
                 f"The summary cache {str(self.path)!r} has version {version}, this library knows versions up to "
                 f"{len(MIGRATIONS)}. Upgrade langgraph-memory-middleware, or use another file."
             )
-        # Survives the end of this process; only a power cut can lose the newest summaries, which cost but a call.
-        db.execute("PRAGMA synchronous = NORMAL")
-        if version == len(MIGRATIONS):
-            return
-        # Summaries are as private as the messages; a file system without modes has nobody to hide them from.
-        with suppress(OSError):
-            self.path.chmod(0o600)
-        # SQLite does not wait for others here. Whoever is refused goes on without: somebody else is just setting it.
+        if version == 0:
+            # Summaries are as private as the messages; a file system without modes has nobody to hide them from.
+            with suppress(OSError):
+                self.path.chmod(0o600)
+        # SQLite does not wait for others here; whoever is refused is as safe without, and the next one sets it.
         with suppress(sqlite3.OperationalError):
             db.execute("PRAGMA journal_mode = WAL")
-        db.execute("BEGIN IMMEDIATE")
-        for migrate in MIGRATIONS[_version(db) :]:
-            migrate(db)
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        db.execute("COMMIT")
+        # Survives the end of this process; only a power cut can lose the newest summaries, which cost but a call.
+        db.execute("PRAGMA synchronous = NORMAL")
+        if version < len(MIGRATIONS):
+            _migrate(db)
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    # Read again: somebody else may have done it in the meantime.
+    for migrate in MIGRATIONS[_version(db) :]:
+        migrate(db)
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    db.execute("COMMIT")
 
 
 def _version(db: sqlite3.Connection) -> int:

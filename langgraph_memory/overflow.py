@@ -241,7 +241,7 @@ def _judged(error: Exception, said: _Said) -> Verdict:
         if TOO_LONG.search(said.text):
             return _told(said)
         return Overflow(certain=False) if SAYS_NOTHING.fullmatch(said.text) else None
-    if SENTENCES.match(_message(error).lower()):
+    if (said.status or 500) >= 500 and SENTENCES.match(_message(error).lower()):
         return _told(said)
     if type(error) is ValueError and _message(error) == EMPTY_STREAM:
         return Overflow(certain=False)

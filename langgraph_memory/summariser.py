@@ -1,7 +1,9 @@
 """The rim of summaries: asks the model, judges its reply, remembers what was bought.
 
-A summary is bought once: replies are kept by the digest of their prompt, so a repeated decision finds them. A
-summariser that fails three times in a row on a thread is left alone for five minutes, then tried once; until that
+A summary is bought once: replies are kept by the digest of their prompt in a `SummaryCache`, as soon as they are
+there, so a repeated decision finds them, with a cache file also after a crash and in another process. Who asks for
+what somebody else is just buying waits for it: on one event loop or in the threads of a process by a lock, beyond that
+by a claim in the cache. A summariser that fails three times in a row on a thread is left alone for five minutes, then tried once; until that
 succeeds every question is answered with a rejection at once, and the ladder goes on without a model.
 
 The calls never show in the user's stream: they carry the `nostream` tag and LangChain's mark for internal calls.
@@ -14,22 +16,30 @@ import contextvars
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+from uuid import uuid4
 
 from langchain.agents.middleware.internal_call_transformer import internal_call_metadata
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
-from .context.summarize import Ask, Rejected, accept
+from .cache import Guarded, ProcessCache, SummaryCache
+from .context.summarize import Ask, Count, Rejected, accept
+from .models import bare, model_name
 
 logger = logging.getLogger(__name__)
 
-KEPT = 512
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MARGIN_SECONDS = 5.0
+"""How long after the timeout a claim still holds: time to judge and keep the reply."""
+POLL_SECONDS = 0.1
 FAILURES = 3
 REST_SECONDS = 300.0
 
@@ -92,69 +102,112 @@ class Flights:
 
 
 class Summariser:
-    """Answers `Ask`s with a model, at most `timeout` seconds each."""
+    """Answers `Ask`s with a model, at most `timeout` seconds each; without a `cache` summaries are kept in the process.
 
-    def __init__(self, *, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+    A cache that cannot be used never fails an answer.
+    """
+
+    def __init__(
+        self, *, timeout: float, cache: SummaryCache | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._timeout, self._clock = timeout, clock
-        self._bought: OrderedDict[str, str] = OrderedDict()
+        self._cache: SummaryCache = ProcessCache() if cache is None else Guarded(cache)
         self._breakers: dict[str | None, Breaker] = {}
         self._lock = threading.Lock()
         self._flights = Flights()
 
     def bought(self, digest: str) -> str | None:
-        """The summary bought for a prompt, if there is one."""
-        with self._lock:
-            return self._bought.get(digest)
+        """The summary bought for a prompt, if there is one. May read a file."""
+        return self._cache.get(digest)
 
-    async def answer(
-        self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Callable[[str], int]
-    ) -> Answer:
+    async def answer(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Count) -> Answer:
         """The answer to `ask`; whoever asks the same at the same time waits and shares it."""
         async with self._flights.on_loop(ask.digest):
-            if (known := self._known(ask, model, thread)) is not None:
+            if (known := await _in_thread(self._known, ask, model, thread, count)) is not None:
                 return known
             assert model is not None
+            owner, deadline = uuid4().hex, self._clock() + self._patience
             try:
-                async with asyncio.timeout(self._timeout):
-                    reply: Any = await model.ainvoke([HumanMessage(ask.prompt)], _config())
-            except Exception as error:  # noqa: BLE001 - whatever a summariser raises, the run goes on without it
-                reply = error
-            return await asyncio.to_thread(self._judged, ask, thread, reply, count)
+                while not (turn := await _in_thread(self._turn, ask, owner, count)) and self._clock() < deadline:
+                    await asyncio.sleep(POLL_SECONDS)
+                if isinstance(turn, str):
+                    return turn
+                reply = await _call(model, ask.prompt, self._timeout)
+                return await _in_thread(self._judged, ask, model, thread, reply, count)
+            finally:
+                await _in_thread(self._cache.release, ask.digest, owner)
 
-    def answer_sync(
-        self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Callable[[str], int]
-    ) -> Answer:
+    def answer_sync(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Count) -> Answer:
         """As `answer`, for callers without an event loop."""
         with self._flights.in_thread(ask.digest):
-            if (known := self._known(ask, model, thread)) is not None:
+            if (known := self._known(ask, model, thread, count)) is not None:
                 return known
             assert model is not None
-            return self._judged(ask, thread, _call_with_limit(model, ask.prompt, self._timeout), count)
+            owner, deadline = uuid4().hex, self._clock() + self._patience
+            try:
+                while not (turn := self._turn(ask, owner, count)) and self._clock() < deadline:
+                    time.sleep(POLL_SECONDS)
+                if isinstance(turn, str):
+                    return turn
+                return self._judged(ask, model, thread, _call_with_limit(model, ask.prompt, self._timeout), count)
+            finally:
+                self._cache.release(ask.digest, owner)
 
-    def _known(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None) -> Answer | None:
+    @property
+    def _patience(self) -> float:
+        """How long a claim holds, and how long somebody else's is respected."""
+        return self._timeout + MARGIN_SECONDS
+
+    def _known(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Count) -> Answer | None:
+        """The answer that can be given without the model."""
+        if (text := self._fitting(ask, count)) is not None:
+            return text
+        if model is None:
+            return Rejected("there is no model for summaries")
         with self._lock:
-            if (text := self._bought.get(ask.digest)) is not None:
-                return text
-            if model is None:
-                return Rejected("there is no model for summaries")
             if self._breakers.setdefault(thread, Breaker()).open(self._clock()):
                 return Rejected(f"the summariser failed {FAILURES} times in a row and is left alone for a while")
         return None
 
-    def _judged(self, ask: Ask, thread: str | None, reply: Any, count: Callable[[str], int]) -> Answer:
-        if isinstance(reply, BaseMessage | str):
+    def _turn(self, ask: Ask, owner: str, count: Count) -> str | bool:
+        """What somebody else has bought meanwhile, else whether it is for `owner` to buy."""
+        # In this order: whoever releases a claim has kept the text before.
+        mine = self._cache.claim(ask.digest, owner, self._patience)
+        return self._fitting(ask, count) or mine
+
+    def _fitting(self, ask: Ask, count: Count) -> str | None:
+        """The summary in the cache, if it is of use here: the room, the counter or the file may have changed."""
+        text = self._cache.get(ask.digest)
+        found = accept(text, replaces=ask.replaces, room=ask.room, count=count) if text else None
+        return found if isinstance(found, str) else None
+
+    def _judged(self, ask: Ask, model: Runnable[Any, Any], thread: str | None, reply: Any, count: Count) -> Answer:
+        replied = isinstance(reply, BaseMessage | str)
+        if replied:
             answer = accept(reply, replaces=ask.replaces, room=ask.room, count=count)
         else:
             answer = Rejected(_fault(reply, self._timeout))
+        name = model_name(model) or type(bare(model)).__name__
+        if isinstance(answer, str):
+            self._cache.put(ask.digest, answer, boundary=ask.boundary, tokens=count(answer), model=name)
+        if replied:
+            self._cache.add_usage(name, "summary", getattr(reply, "usage_metadata", None))
         with self._lock:
             self._breakers.setdefault(thread, Breaker()).count(isinstance(answer, str), self._clock())
-            if isinstance(answer, str):
-                self._bought[ask.digest] = answer
-                while len(self._bought) > KEPT:
-                    self._bought.popitem(last=False)
         if isinstance(answer, Rejected):
             logger.warning("A summary was not accepted: %s", answer.reason)
         return answer
+
+
+async def _in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """As `asyncio.to_thread`, but a cancelled caller waits for the thread, so that what it does next comes after."""
+    run = partial(contextvars.copy_context().run, call, *args, **options)
+    work = asyncio.get_running_loop().run_in_executor(None, run)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 def _config() -> RunnableConfig:
@@ -171,6 +224,15 @@ def _fault(reply: Any, timeout: float) -> str:
     if isinstance(reply, Exception):
         return f"the summariser raised {type(reply).__name__}: {reply}"
     return f"the summariser returned {type(reply).__name__}, not a message"
+
+
+async def _call(model: Runnable[Any, Any], prompt: str, seconds: float) -> Any:
+    """The reply or the exception."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await model.ainvoke([HumanMessage(prompt)], _config())
+    except Exception as error:  # noqa: BLE001 - whatever a summariser raises, the run goes on without it
+        return error
 
 
 def _call_with_limit(model: Runnable[Any, Any], prompt: str, seconds: float) -> Any:

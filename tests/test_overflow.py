@@ -1,7 +1,6 @@
 """Errors of every client at hand, real ones where a client is installed, and what must not be taken for an overflow."""
 
 import asyncio
-import importlib
 from collections.abc import Callable
 from http import HTTPStatus
 from types import SimpleNamespace
@@ -28,7 +27,7 @@ async def failure(answer: s.Script = "ok", way: str = "invoke", **options: Any) 
         model = ChatOpenAI(base_url=server.url, api_key="x", model="m", max_retries=0, max_tokens=50, timeout=5)
         try:
             await _ask(model, way)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is looked at
             return error
     raise AssertionError("the call did not fail")
 
@@ -75,7 +74,7 @@ async def test_every_form_of_a_real_refusal_is_recognised(form: str, way: str) -
     assert not found.completion_is_to_blame
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["invoke", "astream"])
 @pytest.mark.parametrize("form", ["openai sum", "vllm sum", "anthropic sum", "422"])
 async def test_a_completion_that_is_too_large_is_told_from_a_prompt_that_is(form: str, way: str) -> None:
     found = overflow_of(await failure(way=way, limit=540, form=form))
@@ -88,7 +87,7 @@ async def test_an_empty_stream_is_a_possible_overflow(way: str) -> None:
     assert overflow_of(await failure(way=way, limit=200, form="empty stream")) == Overflow(certain=False)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["invoke", "astream"])
 async def test_a_refusal_without_a_word_is_a_possible_overflow(way: str) -> None:
     assert overflow_of(await failure(way=way, limit=200, form="silent")) == Overflow(certain=False)
 
@@ -129,7 +128,7 @@ async def test_the_code_counts_where_the_text_does_not_say_it() -> None:
 
 def test_anthropic_refusals_are_recognised() -> None:
     anthropic = pytest.importorskip("anthropic")
-    library = importlib.import_module(anthropic.APIStatusError.__init__.__globals__["httpx"].__name__)
+    library = httpx2 if issubclass(anthropic.DefaultHttpxClient, httpx2.Client) else httpx
     request = library.Request("POST", "https://example.invalid")
 
     def refusal(status: int, kind: str, text: str) -> Exception:
@@ -238,8 +237,8 @@ def test_an_error_in_a_stream_is_judged_by_its_body() -> None:
 
 WORDINGS = {
     "OpenAI with functions": (
-        "This model's maximum context length is 4097 tokens. However, your messages resulted in 4238 tokens (4143 in the "
-        "messages, 95 in the functions). Please reduce the length of the messages or functions.",
+        "This model's maximum context length is 4097 tokens. However, your messages resulted in 4238 tokens (4143 in "
+        "the messages, 95 in the functions). Please reduce the length of the messages or functions.",
         Overflow(True, 4097, 4238, 4238),
     ),
     "OpenAI, three parts": (
@@ -249,8 +248,8 @@ WORDINGS = {
         Overflow(True, 4097, 5000, 3100, 1900),
     ),
     "OpenAI, completions": (
-        "This model's maximum context length is 4097 tokens, however you requested 4353 tokens (4097 in your prompt; 256 "
-        "for the completion). Please reduce your prompt; or completion length.",
+        "This model's maximum context length is 4097 tokens, however you requested 4353 tokens (4097 in your prompt; "
+        "256 for the completion). Please reduce your prompt; or completion length.",
         Overflow(True, 4097, 4353, 4097, 256),
     ),
     "OpenAI, configured": (
@@ -443,7 +442,7 @@ def raised(outer: Exception, inner: Exception, how: str) -> Exception:
             if how == "context":
                 raise outer  # noqa: B904 - the implicit context is what is tried
             raise outer from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is what is asked for
         return error
 
 

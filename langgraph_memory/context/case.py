@@ -23,12 +23,12 @@ class Situation:
 
     settings: MemoryConfig
     recipe: Recipe
-    model: str = ""
-    """Name of the model that is called, as far as it is known."""
     cold: bool = False
     """The prompt cache has surely expired, so a changed prefix costs nothing."""
     force: bool = False
     """Compact now, whatever the triggers say."""
+    model: str = ""
+    """Name of the model that is called, as far as it is known."""
 
 
 class Case:

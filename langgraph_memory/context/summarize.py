@@ -192,9 +192,7 @@ def _divided(previous: str, recipe: Recipe, count: Count) -> tuple[str, int]:
     return previous, (usable - count(previous)) * 9 // 10
 
 
-def _answer(
-    prompt: str, replaces: int, room: int, answers: Answers, boundary: str = ""
-) -> str | Ask | Rejected:
+def _answer(prompt: str, replaces: int, room: int, answers: Answers, boundary: str = "") -> str | Ask | Rejected:
     digest = blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     known = answers.get(digest)
     return Ask(digest, prompt, replaces, room, boundary) if known is None else known
