@@ -23,6 +23,7 @@ EventName = Literal[
     "compaction_failed",
     "capped",
     "window_guessed",
+    "overflow_recovered",
     "record_ignored",
 ]
 
@@ -61,11 +62,19 @@ Listener = Callable[[MemoryEvent], None]
 def announce(event: MemoryEvent, listener: Listener | None, *, in_run: bool) -> None:
     """Send `event` to the listener and the run's custom stream; a failing listener is logged and the run goes on."""
     logger.debug("%s thread=%s %s", event.name, event.thread_id, event.reason)
-    if in_run:
-        get_stream_writer()(event.to_json())
+    if in_run and (write := _stream_writer()):
+        write(event.to_json())
     if listener is None:
         return
     try:
         listener(event)
     except Exception:
         logger.exception("The event listener failed on %s", event.name)
+
+
+def _stream_writer() -> Callable[[Any], None] | None:
+    """The custom stream of the run; none for code that was moved to a thread without the run's context."""
+    try:
+        return get_stream_writer()
+    except RuntimeError:
+        return None

@@ -16,29 +16,31 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+from weakref import WeakSet
 
 from langchain.agents.middleware.types import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import InvalidUpdateError
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command
 
 from .caches import Caches, Known
 from .config import RuntimeConfig
-from .context.record import Record, write_scope
 from .context.report import ContextReport, report
 from .context.summarize import Ask
 from .context.tokens import load_counter, ready_counter
-from .errors import LangGraphMemoryError, RecordMissingError, ThreadBusyError
+from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
 from .events import Listener
-from .models import Model, bare, model_name, model_window, resolve_model
+from .models import Model, for_side_calls, model_name, model_window, resolve_model
 from .nodes import MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
 from .recall import recall_tool
+from .recovery import Retry, retry_after
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, unknown
 from .summariser import Answer, Summariser
@@ -79,7 +81,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")
         self._caches = Caches()
-        self._specs: list[Spec] = []
+        self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
         self._steps = Stepper(settings, self._caches, on_event)
         self._summariser = Summariser(timeout=settings.compaction.timeout_seconds)
@@ -134,8 +136,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         resolved = resolve_model(model, "model")
         assert resolved is not None
         spec = Spec(resolved, tuple(tools), system_prompt)
-        self._specs.append(spec)
-        return ModelNode(self, spec)
+        node = ModelNode(self, spec)
+        self._nodes.add(node)
+        return node
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
         """The node, sync: the record update, {} when nothing changed."""
@@ -147,14 +150,21 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         """The record update for the call that `spec` describes."""
-        outcome = self._run(self._call(state, config, spec))
-        self._caches.touch(outcome.call.place.thread)
-        return self._finished(outcome)
+        return self._finished(self.outcome(state, config, spec))
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
+        return self._finished(await self.aoutcome(state, config, spec))
+
+    def outcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
+        """The decision for the call that `spec` describes."""
+        outcome = self._run(self._call(state, config, spec))
+        self._caches.touch(outcome.call.place.thread)
+        return outcome
+
+    async def aoutcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
         outcome = await self._arun(self._call(state, config, spec))
         self._caches.touch(outcome.call.place.thread)
-        return self._finished(outcome)
+        return outcome
 
     def called(self, config: RunnableConfig | None) -> None:
         """Note that the thread's model has just answered, so the provider's prompt cache is warm."""
@@ -170,13 +180,53 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         outcome = self._run(self._request_call(request))
-        return self._answered(outcome, handler(_with_view(request, outcome)))
+        try:
+            return self._answered(outcome, handler(_with_view(request, outcome)))
+        except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
+            failed = error
+        retry = self.retry_after(failed, outcome)
+        outcome = self.again(retry, outcome, failed)
+        return self._recovered(retry, outcome, handler(_with_view(request, outcome, retry)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         outcome = await self._arun(self._request_call(request))
-        return self._answered(outcome, await handler(_with_view(request, outcome)))
+        try:
+            return self._answered(outcome, await handler(_with_view(request, outcome)))
+        except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
+            failed = error
+        retry = self.retry_after(failed, outcome)
+        outcome = await self.aagain(retry, outcome, failed)
+        return self._recovered(retry, outcome, await handler(_with_view(request, outcome, retry)))
+
+    # After a refusal
+
+    def retry_after(self, error: Exception, outcome: Outcome) -> Retry:
+        """How to make a refused call once more; raises `error` where that cannot help."""
+        retry = retry_after(error, outcome, enabled=self.config.memory.compaction.enabled)
+        if retry is None:
+            raise error
+        if retry.overflow.limit:
+            self._steps.window_named(outcome.call.model, retry.overflow.limit)
+        return retry
+
+    def again(self, retry: Retry, outcome: Outcome, error: Exception) -> Outcome:
+        """The decision for the second try; raises `error` where the view cannot be made smaller."""
+        if retry.call is None:
+            return outcome
+        try:
+            return _smaller(self._run(retry.call), outcome, error)
+        except ContextBudgetError:
+            raise error from None
+
+    async def aagain(self, retry: Retry, outcome: Outcome, error: Exception) -> Outcome:
+        if retry.call is None:
+            return outcome
+        try:
+            return _smaller(await self._arun(retry.call), outcome, error)
+        except ContextBudgetError:
+            raise error from None
 
     # Looking
 
@@ -192,11 +242,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         known = self._looked_at(state, config)
         return report(known.history, known.scope, self._steps.budget_then(known))
 
-    async def compact(self, graph: Any, config: RunnableConfig, focus: str | None = None) -> ContextReport:
+    async def compact(
+        self, graph: Any, config: RunnableConfig, focus: str | None = None, *, as_node: str | None = None
+    ) -> ContextReport:
         """Compact a thread of `graph` now, whatever the triggers say, and report on it.
 
-        `focus` is what the summary should pay attention to. Raises `ThreadBusyError` while the thread has pending
-        tasks, because writing would drop them, and `LangGraphMemoryError` for a thread that does not exist.
+        `focus` is what the summary should pay attention to; `as_node` is the node to write as, for a graph that ends
+        in several nodes at once. Raises `ThreadBusyError` while the thread has pending tasks, because writing would
+        drop them, and `LangGraphMemoryError` for a thread that does not exist or cannot be written.
         """
         snapshot = await graph.aget_state(config)
         thread = (config.get("configurable") or {}).get("thread_id")
@@ -210,7 +263,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         update = self._finished(await self._arun(call))
         if not update:
             return self.report(snapshot.values, config)
-        await graph.aupdate_state(config, update)
+        try:
+            await graph.aupdate_state(config, update, as_node=as_node)
+        except InvalidUpdateError as error:
+            # The summary is kept, so the next try does not pay for it again.
+            raise LangGraphMemoryError(
+                f"The thread {thread!r} cannot be written: {error}. Say which node to write as: "
+                "memory.compact(graph, config, as_node=…)."
+            ) from error
         return self.report({**snapshot.values, **update}, config)
 
     # Shells
@@ -242,30 +302,35 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _finished(self, outcome: Outcome) -> dict[str, Any]:
         self._steps.announce(outcome)
-        return {RECORD: self._update(outcome)} if outcome.changed else {}
+        return {RECORD: outcome.update} if outcome.changed else {}
+
+    def _recovered(self, retry: Retry, outcome: Outcome, response: Any) -> Any:
+        self.announce_recovery(retry, outcome)
+        return self._answered(outcome, response)
+
+    def announce_recovery(self, retry: Retry, outcome: Outcome) -> None:
+        """Announce that the second try was answered."""
+        how = f"max_tokens lowered to {retry.max_tokens}" if retry.max_tokens else "compacted harder"
+        self._steps.recovered(outcome, how)
 
     def _answered(self, outcome: Outcome, response: Any) -> Any:
         self._caches.touch(outcome.call.place.thread)
         self._steps.announce(outcome)
         if not outcome.changed:
             return response
-        return ExtendedModelResponse(response, Command(update={RECORD: self._update(outcome)}))
-
-    @staticmethod
-    def _update(outcome: Outcome) -> Record:
-        return write_scope(outcome.decision.scope, outcome.call.place.namespace)
+        return ExtendedModelResponse(response, Command(update={RECORD: outcome.update}))
 
     # Inputs
 
     def _call(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> Call:
         place = place_of(config) if config else current_place()
         record = _record_of(state, _NO_CHANNEL) if place.in_run else _channel(state, RECORD)
-        spec = spec or Spec.widest(self._specs)
+        spec = spec or Spec.widest(node.spec for node in list(self._nodes))
         model = spec.model if spec else self._side_model
         return Call(_messages_of(state), record, place, model, self._measure(spec))
 
     def _request_call(self, request: ModelRequest[Any]) -> Call:
-        spec = Spec(request.model, tuple(request.tools), request.system_message)
+        spec = Spec(request.model, tuple(request.tools), request.system_message, request.response_format)
         state = cast("Mapping[str, Any]", request.state)
         return Call(tuple(request.messages), state.get(RECORD), current_place(), request.model, self._measure(spec))
 
@@ -274,8 +339,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _summary_model(self, call: Call) -> Model | None:
         if self._side_model is not None:
-            return bare(self._side_model)
-        return bare(call.model) if call.model is not None else None
+            return for_side_calls(self._side_model)
+        return for_side_calls(call.model) if call.model is not None else None
 
     @property
     def _summary_window(self) -> int | None:
@@ -284,18 +349,29 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def _looked_at(self, state: Any, config: RunnableConfig | None) -> Known:
         record = _record_of(state, _NO_RECORD)
         place = place_of(config) if config else current_place()
-        spec = Spec.widest(self._specs)
+        spec = Spec.widest(node.spec for node in list(self._nodes))
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
         return self._steps.looked_at(_messages_of(state), record, place, counter)
 
 
-def _with_view(request: ModelRequest[Any], outcome: Outcome) -> ModelRequest[Any]:
-    return request.override(messages=cast("list[Any]", outcome.decision.view.messages))
+def _with_view(request: ModelRequest[Any], outcome: Outcome, retry: Retry | None = None) -> ModelRequest[Any]:
+    changes: dict[str, Any] = {"messages": outcome.decision.view.messages}
+    if retry is not None and retry.max_tokens:
+        changes["model_settings"] = {**request.model_settings, "max_tokens": retry.max_tokens}
+    return request.override(**changes)
+
+
+def _smaller(outcome: Outcome, before: Outcome, error: Exception) -> Outcome:
+    if outcome.total >= before.total:
+        raise error
+    return outcome
 
 
 def _messages_of(state: Any) -> tuple[BaseMessage, ...]:
     """The messages in `state`; a state without LangGraph's message reducer may hold them as dicts or pairs."""
     messages = _channel(state, MESSAGES) or ()
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise LangGraphMemoryError(f"The state's 'messages' are a {type(messages).__name__}, not a list of messages.")
     if all(isinstance(message, BaseMessage) for message in messages):
         return tuple(messages)
     return tuple(convert_to_messages(messages))

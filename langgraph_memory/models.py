@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableBinding
 
-from .errors import ConfigError
+from .errors import ConfigError, LangGraphMemoryError
 
 Model = Runnable[Any, Any]
 """A chat model, or a chat model with arguments bound to it."""
@@ -32,6 +33,36 @@ def bare(model: Model) -> Model:
     while isinstance(model, RunnableBinding):
         model = model.bound
     return model
+
+
+def bound_tools(model: Model) -> tuple[Any, ...]:
+    """Tools that are bound to a model already."""
+    bound: tuple[Any, ...] = ()
+    while isinstance(model, RunnableBinding):
+        bound += tuple(model.kwargs.get("tools") or ())
+        model = model.bound
+    return bound
+
+
+def with_tools(model: Model, tools: Sequence[Any]) -> Model:
+    """`model` with `tools` bound. Raises `LangGraphMemoryError` for a wrapped model that cannot bind any."""
+    if not tools:
+        return model
+    if not hasattr(model, "bind_tools"):
+        raise LangGraphMemoryError(
+            f"model_node cannot bind tools to a {type(model).__name__}: bind the tools before wrapping the model, and "
+            "leave tools= out."
+        )
+    bound: Model = model.bind_tools(list(tools))
+    return bound
+
+
+def for_side_calls(model: Model) -> Model:
+    """`model` as it is configured, but without tools: a summary that is a tool call is none."""
+    if not isinstance(model, RunnableBinding):
+        return model
+    kwargs = {name: value for name, value in model.kwargs.items() if name not in ("tools", "tool_choice", "functions")}
+    return model.model_copy(update={"bound": for_side_calls(model.bound), "kwargs": kwargs})
 
 
 def model_name(model: Model | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
@@ -14,7 +15,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from .context.budget import Overhead
 from .context.tokens import TokenCounter, count_message, count_tools
-from .models import Model, model_window
+from .models import Model, bound_tools, model_window, with_tools
+from .recovery import Retry
+from .state import MESSAGES, RECORD
+from .steps import Outcome
 
 if TYPE_CHECKING:
     from .middleware import MemoryMiddleware
@@ -29,10 +33,21 @@ class Spec:
     model: Model
     tools: tuple[Any, ...] = ()
     system: str | SystemMessage | None = None
+    output: Any = None
+    """What the reply has to look like, if it is structured: a schema or a strategy of `create_agent`."""
 
     @cached_property
     def system_message(self) -> SystemMessage | None:
-        return SystemMessage(self.system) if isinstance(self.system, str) else self.system
+        return SystemMessage(self.system) if isinstance(self.system, str) and self.system else self.system or None
+
+    @cached_property
+    def schemas(self) -> tuple[Any, ...]:
+        """Everything that is sent as a schema: tools, those bound to the model before, and the output's."""
+        specs = getattr(self.output, "schema_specs", None) or [getattr(self.output, "schema_spec", None)]
+        found = [spec.json_schema for spec in specs if spec is not None]
+        if not found and self.output is not None:
+            found = [getattr(self.output, "schema", self.output)]
+        return (*self.tools, *bound_tools(self.model), *found)
 
     @staticmethod
     def widest(specs: Iterable[Spec]) -> Spec | None:
@@ -50,13 +65,13 @@ class Overheads:
     def of(self, spec: Spec, counter: TokenCounter) -> Overhead:
         """Raw tokens of what `spec` adds to every request."""
         system = spec.system_message
-        key = (id(counter), tuple(map(id, spec.tools)), repr(system.content) if system else None)
+        key = (id(counter), tuple(map(id, spec.schemas)), repr(system.content) if system else None)
         with self._lock:
             known = self._counted.get(key)
         if known:
             return known[1]
         overhead = Overhead(
-            count_message(counter, system) if system else 0, count_tools(counter, spec.tools) if spec.tools else 0
+            count_message(counter, system) if system else 0, count_tools(counter, spec.schemas) if spec.schemas else 0
         )
         with self._lock:
             # The spec is kept with its count, so that no other tool can come to have the same identity.
@@ -84,18 +99,42 @@ class ModelNode(Runnable[Any, Any]):
 
     def __init__(self, memory: MemoryMiddleware, spec: Spec) -> None:
         self.memory, self.spec = memory, spec
-        self._bound = spec.model.bind_tools(list(spec.tools)) if spec.tools else spec.model  # type: ignore[attr-defined]
+        self._bound = with_tools(spec.model, spec.tools)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
-        reply = self._bound.invoke(self._request(input, config), config)
-        self.memory.called(config)
-        return {"messages": [reply]}
+        try:
+            return self._replied(self._bound.invoke(self._request(self.memory.view(input, config)), config), config)
+        except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
+            failed = error
+        outcome = self.memory.outcome(input, config, self.spec)
+        retry = self.memory.retry_after(failed, outcome)
+        again = self.memory.again(retry, outcome, failed)
+        reply = self._limited(retry).invoke(self._request(again.decision.view.messages), config)
+        return self._recovered(reply, retry, again, config)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
-        reply = await self._bound.ainvoke(self._request(input, config), config)
-        self.memory.called(config)
-        return {"messages": [reply]}
+        # The view is mostly at hand, but it may have to be rendered anew, and that takes its time.
+        view = await asyncio.to_thread(self.memory.view, input, config)
+        try:
+            return self._replied(await self._bound.ainvoke(self._request(view), config), config)
+        except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
+            failed = error
+        outcome = await self.memory.aoutcome(input, config, self.spec)
+        retry = self.memory.retry_after(failed, outcome)
+        again = await self.memory.aagain(retry, outcome, failed)
+        reply = await self._limited(retry).ainvoke(self._request(again.decision.view.messages), config)
+        return self._recovered(reply, retry, again, config)
 
-    def _request(self, state: Any, config: RunnableConfig | None) -> list[BaseMessage]:
-        view = self.memory.view(state, config)
+    def _request(self, view: list[BaseMessage]) -> list[BaseMessage]:
         return [self.spec.system_message, *view] if self.spec.system_message else view
+
+    def _limited(self, retry: Retry) -> Model:
+        return self._bound.bind(max_tokens=retry.max_tokens) if retry.max_tokens else self._bound
+
+    def _replied(self, reply: Any, config: RunnableConfig | None) -> dict[str, Any]:
+        self.memory.called(config)
+        return {MESSAGES: [reply]}
+
+    def _recovered(self, reply: Any, retry: Retry, outcome: Outcome, config: RunnableConfig | None) -> dict[str, Any]:
+        self.memory.announce_recovery(retry, outcome)
+        return {**self._replied(reply, config), RECORD: outcome.update}

@@ -7,8 +7,9 @@ in a background thread, where its sync methods work from every other thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -34,8 +35,9 @@ class Opening(Generic[T]):
     async def __aenter__(self) -> T:
         config = await asyncio.to_thread(_prepared, self._config)
         async with AsyncExitStack() as stack:
-            saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
-            await saver.setup()
+            with _usable(config):
+                saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
+                await saver.setup()
             built = await asyncio.to_thread(self._build, config, saver)
             self._async_stack = stack.pop_all()
         return built
@@ -48,8 +50,9 @@ class Opening(Generic[T]):
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
             opening = AsyncSqliteSaver.from_conn_string(database_path(config))
-            saver = stack.enter_context(portal.wrap_async_context_manager(opening))
-            portal.call(saver.setup)
+            with _usable(config):
+                saver = stack.enter_context(portal.wrap_async_context_manager(opening))
+                portal.call(saver.setup)
             built = self._build(config, saver)
             self._stack = stack.pop_all()
         return built
@@ -63,6 +66,14 @@ def as_config(config: Any) -> RuntimeConfig:
     if isinstance(config, RuntimeConfig):
         return config
     return RuntimeConfig.model_validate(config) if isinstance(config, dict) else RuntimeConfig.load(config)
+
+
+@contextmanager
+def _usable(config: RuntimeConfig) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ConfigError(f"persistence.thread_db: {database_path(config)!r} cannot be used: {error}") from error
 
 
 def database_path(config: RuntimeConfig) -> str:

@@ -111,8 +111,7 @@ TOO_LONG = re.compile(
             r"range of input length should be",  # DashScope
             r"`inputs`(?: tokens \+ `max_new_tokens`)? must (?:be <=|have less than)",  # TGI
             r"tokens in request more than max tokens allowed",
-            r"(?:request|payload size) exceeds the (?:maximum size|limit)",  # Anthropic, Gemini
-            r"prompt 超长",  # Zhipu
+            r"request exceeds the maximum size|payload size exceeds the limit",  # Anthropic, Gemini
         )
     )
 )
@@ -131,7 +130,7 @@ SENTENCES = re.compile(
         )
     )
 )
-EMPTY_STREAM = "No generation chunks were returned"
+EMPTY_STREAMS = ("No generation chunks were returned", "No generations found in stream.")
 SAYS_NOTHING = re.compile(r"(?:error code: )?400(?: status code \(no body\))?")
 
 _N = r"(\d[\d,]*+)(?! ?(?:bytes|characters|mb))"
@@ -243,7 +242,7 @@ def _judged(error: Exception, said: _Said) -> Verdict:
         return Overflow(certain=False) if SAYS_NOTHING.fullmatch(said.text) else None
     if (said.status or 500) >= 500 and SENTENCES.match(_message(error).lower()):
         return _told(said)
-    if type(error) is ValueError and _message(error) == EMPTY_STREAM:
+    if type(error) is ValueError and _message(error) in EMPTY_STREAMS:
         return Overflow(certain=False)
     return False if said.status else None
 

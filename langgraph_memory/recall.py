@@ -1,60 +1,113 @@
-"""The `recall` tool: what the view leaves out, given back from the thread's own messages.
+"""The `recall` tool: what the view leaves out, given back from the thread's own messages and their spill files.
 
-The markers in the view name messages: `recall("msg:ID")` pages through one, `recall("history")` through all of them,
-and `pattern` picks matching lines of either. Only messages of the running thread's own state can be reached.
+The markers in the view name what can be read: `recall("msg:ID")` pages through a message, `recall("spill:DIGEST")`
+through a spilled result, `recall("history")` through all messages, `recall("spills")` lists the spilled results, and
+`pattern` picks matching lines of any of them. Only the running thread's own state can be reached: a spill file is
+opened for a thread only if one of its tool results carries the marker.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, NoReturn
 
 import regex
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langchain_core.tools import BaseTool, tool
 
-from .context.text import clean_text, message_text, preview
+from .context.prune import OWN_TOOLS
+from .context.text import clean_text, message_text, one_line
+from .spill import MARKER, SpillDamagedError, SpillStore, references
 from .state import MESSAGES
 
 MAX_CHARS = 8000
 LINE_CHARS = 500
 NAME = "recall"
 HISTORY = "history"
-Line = tuple[str | None, str]
+SPILLS = "spills"
+SPILL = "spill:"
+CUT = "[…]"
 MATCH_SECONDS = 1.0
 """Time for all matches of a pattern; a pattern that takes longer is looked for as plain text."""
+LINE_SECONDS, CHAR_SECONDS = 3e-5, 1e-7
+"""What each line and each of its characters add to that time, so that honest work on a large file is not cut off."""
+
+_TOO_COSTLY = "[the pattern takes too long as a regular expression; it was looked for as plain text]"
+_SPECIAL = frozenset("\\.^$*+?{}[]()|")
+
+Span = tuple[int, int]
+Search = Callable[[str], Span | None]
 
 
-@tool(NAME)
-def _recall(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
-    """Read an earlier message of this conversation that is shown shortened, cleared or summarised.
-
-    Args:
-        ref: "msg:ID" as it stands in a marker, or "history" for all messages from the beginning.
-        offset: Character to start at (with a pattern: number of matching lines to skip).
-        limit: Characters to return, at most 8000.
-        pattern: Return only lines that contain this text (a regular expression, case-insensitive).
-    """
-    state = runtime.state
-    messages = state.get(MESSAGES, ()) if isinstance(state, dict) else getattr(state, MESSAGES)
-    return recall(messages, ref, offset=offset, limit=limit, pattern=pattern)
+class Line(NamedTuple):
+    label: str
+    text: str
+    start: int | None = None
+    """The character it starts at, where a page can be read from there."""
 
 
-recall_tool: BaseTool = _recall
+class Source(NamedTuple):
+    """What a reference stands for."""
+
+    page: Callable[[int, int], tuple[str, int]]
+    """From offset and limit: the characters there, and how many there are in all."""
+    lines: Callable[[], Iterable[Line]]
 
 
-def recall(messages: Sequence[BaseMessage], ref: str, *, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
+def make_recall_tool(store: SpillStore | None = None) -> BaseTool:
+    """The tool for a model, with the spill files of `store`."""
+
+    @tool(NAME)
+    def read(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
+        """Read what this conversation shows shortened, cleared, spilled or summarised.
+
+        Args:
+            ref: "msg:ID" or "spill:DIGEST" from a marker, "history" for all messages, "spills" to list spilled results.
+            offset: Character to start at (with a pattern: number of matching lines to skip).
+            limit: Characters to return, at most 8000.
+            pattern: Return only lines that contain this text (a regular expression, case-insensitive).
+        """
+        state = runtime.state
+        messages = state.get(MESSAGES) if isinstance(state, dict) else getattr(state, MESSAGES)
+        return recall(
+            convert_to_messages(messages or ()), ref, store=store, offset=offset, limit=limit, pattern=pattern
+        )
+
+    return read
+
+
+recall_tool: BaseTool = make_recall_tool()
+
+
+def recall(
+    messages: Sequence[BaseMessage],
+    ref: str,
+    *,
+    store: SpillStore | None = None,
+    offset: int = 0,
+    limit: int = 4000,
+    pattern: str = "",
+) -> str:
     """What the tool returns for the thread `messages`; sizes are characters."""
     offset, limit = max(0, offset), min(max(1, limit), MAX_CHARS)
     ref = ref.strip().strip("\"'")
-    found = _said(messages) if ref == HISTORY else [m for m in messages if m.id and ref in (m.id, f"msg:{m.id}")]
-    if not found:
-        return f"Nothing here is called {ref!r}. Use a reference from a marker, such as msg:ID, or history."
-    if pattern:
-        return _matching(found, ref, pattern, offset, limit)
-    text = clean_text("\n".join(_transcript(found)) if ref == HISTORY else full_text(found[-1]))
-    return _page(text, ref, offset, limit)
+    source = _source(messages, ref, store)
+    if source is None:
+        return (
+            f"Nothing here is called {ref!r}. Use a reference from a marker, such as msg:ID or spill:DIGEST, "
+            "or history, or spills."
+        )
+    try:
+        return _matching(source, ref, pattern, offset, limit) if pattern else _page(source, ref, offset, limit)
+    except FileNotFoundError:
+        return f"The file of {ref} is gone; only the preview in the conversation is left."
+    except SpillDamagedError:
+        return f"The file of {ref} is damaged and is not shown; only the preview in the conversation is left."
+    except OSError as error:
+        return f"The file of {ref} cannot be read now ({error.strerror or type(error).__name__})."
 
 
 def full_text(message: BaseMessage) -> str:
@@ -64,9 +117,54 @@ def full_text(message: BaseMessage) -> str:
     return "\n".join(filter(None, [message_text(message), *shown]))
 
 
+# What a reference stands for
+
+
+def _source(messages: Sequence[BaseMessage], ref: str, store: SpillStore | None) -> Source | None:
+    if ref == HISTORY:
+        said = _said(messages)
+        return Source(partial(_paged, lambda: "\n".join(_transcript(said))), partial(_lines, said))
+    if ref == SPILLS:
+        listed = "\n".join(_spills(messages)) or "No result of this conversation was spilled."
+        return Source(partial(_paged, lambda: listed), lambda: (Line(SPILLS, line) for line in listed.splitlines()))
+    if ref.startswith(SPILL):
+        digest = ref.removeprefix(SPILL)
+        return _file(digest, store) if any(digest in references(message_text(m)) for m in _results(messages)) else None
+    found = [message for message in messages if message.id and ref in (message.id, f"msg:{message.id}")]
+    return Source(partial(_paged, lambda: full_text(found[-1])), partial(_lines, found)) if found else None
+
+
+def _file(digest: str, store: SpillStore | None) -> Source:
+    # A thread may come from a program that had the files.
+    return Source(partial(store.page, digest), partial(_numbered, store, digest)) if store else Source(_gone, _gone)
+
+
+def _gone(*_: object) -> NoReturn:
+    raise FileNotFoundError
+
+
+def _paged(text: Callable[[], str], offset: int, limit: int) -> tuple[str, int]:
+    whole = clean_text(text())
+    return whole[offset : offset + limit], len(whole)
+
+
 def _said(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """All messages but what was recalled before: a search must not find itself."""
     return [m for m in messages if not (isinstance(m, ToolMessage) and m.name == NAME)]
+
+
+def _results(messages: Sequence[BaseMessage]) -> Iterator[ToolMessage]:
+    """Results that can carry a marker of this thread; what was looked up may quote those of others."""
+    return (m for m in messages if isinstance(m, ToolMessage) and m.name not in OWN_TOOLS)
+
+
+def _spills(messages: Sequence[BaseMessage]) -> Iterator[str]:
+    listed: dict[str, str] = {}
+    for message in _results(messages):
+        for marker in MARKER.finditer(message_text(message)):
+            name = one_line(clean_text(message.name or "a tool"), 80)
+            listed.setdefault(marker["digest"], f"{SPILL}{marker['digest']} · {name} · {marker['bytes']} bytes")
+    return iter(listed.values())
 
 
 def _transcript(messages: Sequence[BaseMessage]) -> Iterator[str]:
@@ -75,36 +173,104 @@ def _transcript(messages: Sequence[BaseMessage]) -> Iterator[str]:
         yield full_text(message)
 
 
-def _page(text: str, ref: str, offset: int, limit: int) -> str:
-    end = min(offset + limit, len(text))
-    if offset >= len(text):
-        return f"{ref} has {len(text)} characters; there is nothing at {offset}."
-    more = f"\n[characters {offset}-{end} of {len(text)}; go on with offset={end}]" if end < len(text) else ""
-    return text[offset:end] + more
+def _lines(messages: Sequence[BaseMessage]) -> Iterator[Line]:
+    for message in messages:
+        for line in clean_text(full_text(message)).splitlines():
+            yield Line(f"msg:{message.id}", line)
 
 
-def _matching(messages: Sequence[BaseMessage], ref: str, pattern: str, skip: int, limit: int) -> str:
-    lines = [(message.id, line) for message in messages for line in clean_text(full_text(message)).splitlines()]
-    found = [f"msg:{id}: {preview(line, min(LINE_CHARS, limit), '[…]')}" for id, line in _matches(lines, pattern)]
-    if not found:
-        return f"No line of {ref} matches {pattern!r}."
-    shown, used = 0, 0
-    for line in found[skip:]:
-        used += len(line) + 1
-        if shown and used > limit:
-            break
-        shown += 1
-    rest = len(found) - skip - shown
-    more = f"\n[{rest} more matching lines; go on with offset={skip + shown}]" if rest > 0 else ""
-    return "\n".join(found[skip : skip + shown]) + more
+def _numbered(store: SpillStore, digest: str) -> Iterator[Line]:
+    start = 0
+    for number, line in enumerate(store.lines(digest), 1):
+        yield Line(f"line {number}", line.rstrip("\r\n"), start)
+        start += len(line)
 
 
-def _matches(lines: Sequence[Line], pattern: str) -> list[Line]:
-    """The lines `pattern` is found in: as a regular expression, or as plain text where it is none or takes too long."""
+# Pages and matches
+
+
+def _page(source: Source, ref: str, offset: int, limit: int) -> str:
+    text, total = source.page(offset, limit)
+    if offset >= total:
+        return f"{ref} has {total} characters; there is nothing at {offset}."
+    end = offset + len(text)
+    return text + (f"\n[characters {offset}-{end} of {total}; go on with offset={end}]" if end < total else "")
+
+
+def _matching(source: Source, ref: str, pattern: str, skip: int, limit: int) -> str:
+    notes = []
     try:
-        search = regex.compile(pattern, regex.IGNORECASE).search
-        ends = time.monotonic() + MATCH_SECONDS
-        return [(id, line) for id, line in lines if search(line, timeout=max(0.001, ends - time.monotonic()))]
-    except (regex.error, TimeoutError):
-        plain = pattern.casefold()
-        return [(id, line) for id, line in lines if plain in line.casefold()]
+        shown, total, first = _found(source.lines(), _expression(pattern), skip, limit)
+    except (TimeoutError, MemoryError):
+        notes.append(_TOO_COSTLY)
+        shown, total, first = _found(source.lines(), _plain(pattern), skip, limit)
+    if not total:
+        return "\n".join([f"No line of {ref} matches {pattern!r}.", *notes])
+    if not shown:
+        return f"{total} lines of {ref} match {pattern!r}; there is nothing at {skip}."
+    if first is not None and first.start is not None:
+        notes.append(f"[{first.label} starts at offset={first.start}]")
+    rest = total - skip - len(shown)
+    if rest > 0:
+        notes.append(f"[{rest} more matching lines; go on with offset={skip + len(shown)}]")
+    return "\n".join([*shown, *notes])
+
+
+def _found(lines: Iterable[Line], search: Search, skip: int, limit: int) -> tuple[list[str], int, Line | None]:
+    """The matching lines to show, the number of all, and the first one shown."""
+    shown: list[str] = []
+    first, used, total = None, 0, 0
+    for line in lines:
+        span = search(line.text)
+        if span is None:
+            continue
+        total += 1
+        if total > skip and used <= limit:
+            text = f"{line.label}: {_excerpt(line.text, span, min(LINE_CHARS, limit))}"
+            used += len(text) + 1
+            if not shown or used <= limit:
+                shown.append(text)
+                first = first or line
+    return shown, total, first
+
+
+def _excerpt(text: str, span: Span, size: int) -> str:
+    """At most `size` characters of a line, and the match among them."""
+    if len(text) <= size:
+        return text
+    start = max(0, min((sum(span) - size) // 2, span[0], len(text) - size))
+    return f"{CUT * (start > 0)}{text[start : start + size]}{CUT * (start + size < len(text))}"
+
+
+def _expression(pattern: str) -> Search:
+    """Look for a regular expression, or for plain text where it is none; raises `TimeoutError`."""
+    try:
+        compiled = regex.compile(pattern, regex.IGNORECASE)
+    except (regex.error, RecursionError):
+        return _plain(pattern)
+    if _SPECIAL.isdisjoint(pattern):
+        return _plain(pattern)
+    ends = time.monotonic() + MATCH_SECONDS
+
+    def search(text: str) -> Span | None:
+        nonlocal ends
+        honest = LINE_SECONDS + CHAR_SECONDS * len(text)
+        ends += honest
+        left = min(ends - time.monotonic(), MATCH_SECONDS + honest)
+        if left <= 0:
+            raise TimeoutError
+        # Other threads, such as the one of an event loop, go on meanwhile.
+        match = compiled.search(text, timeout=left, concurrent=True)
+        return match.span() if match else None
+
+    return search
+
+
+def _plain(pattern: str) -> Search:
+    compiled = regex.compile(regex.escape(pattern), regex.IGNORECASE | regex.FULLCASE)
+
+    def search(text: str) -> Span | None:
+        match = compiled.search(text, concurrent=True)
+        return match.span() if match else None
+
+    return search

@@ -17,7 +17,7 @@ from .context.case import Situation
 from .context.decide import Decision, decide
 from .context.history import History
 from .context.learn import answering_model, observed
-from .context.record import Scope, fitted, read_scope
+from .context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
 from .context.render import render
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
@@ -28,7 +28,16 @@ from .models import Model, model_name, model_window
 from .place import Place
 from .summariser import Answer
 
+NAMED_WINDOWS = 64
 Measure = Callable[[TokenCounter], Overhead]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A window in the provider's tokens, and the raw tokens that view, system and tools may take at most."""
+
+    window: int
+    ceiling: int
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,8 @@ class Call:
     """Tokens of system prompt and tools, where they are known."""
     force: bool = False
     focus: str | None = None
+    refused: Refused | None = None
+    """What the provider said when it refused the call before."""
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -65,12 +76,28 @@ class Outcome:
     def changed(self) -> bool:
         return self.decision.scope is not self.stored
 
+    @property
+    def total(self) -> int:
+        """Raw tokens of view, system and tools."""
+        return self.decision.view.tokens + self.budget.system + self.budget.tools
+
+    @property
+    def update(self) -> Record:
+        """The record update that stores the decision."""
+        return write_scope(self.decision.scope, self.call.place.namespace)
+
+    @property
+    def record(self) -> Record:
+        """The record as it is with the decision stored."""
+        return merge_records(dict(self.call.record or {}), self.update)
+
 
 class Stepper:
     """Runs `decide` on the state of a graph. Holds settings and caches, nothing of a thread."""
 
     def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None) -> None:
         self._settings, self._caches, self._listener = settings, caches, listener
+        self._named_windows: dict[str | None, int] = {}
 
     def step(
         self, call: Call, counter: TokenCounter, answers: Mapping[str, Answer], summariser_window: int | None = None
@@ -136,6 +163,11 @@ class Stepper:
         """Announce that a summary is being bought."""
         self._tell(call, "compacting", "a summary is needed")
 
+    def recovered(self, outcome: Outcome, reason: str) -> None:
+        """Announce that a call which the provider refused was made again and answered."""
+        before, after = outcome.reports or (None, None)
+        self._tell(outcome.call, "overflow_recovered", reason, before=before, after=after)
+
     def noted(self, call: Call, answer: Answer) -> Answer:
         """Announce a failed summary; hands the answer on."""
         if isinstance(answer, Rejected):
@@ -172,7 +204,8 @@ class Stepper:
         overhead = call.measure(known.history.counter)
         if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
-        return self._divided(self._window(call.model), overhead, known, _called(call, known.history), calibration)
+        budget = self._divided(self._window(call.model), overhead, known, _called(call, known.history), calibration)
+        return budget.within(call.refused.window, call.refused.ceiling) if call.refused else budget
 
     def _divided(
         self, window: int, overhead: Overhead, known: Known, model: str, calibration: Calibration | None = None
@@ -192,7 +225,14 @@ class Stepper:
 
     def _window_of(self, model: Model | None) -> int | None:
         configured = self._settings.context_window
-        return configured if isinstance(configured, int) else model_window(model)
+        window = configured if isinstance(configured, int) else model_window(model)
+        named = self._named_windows.get(model_name(model))
+        return min(window or named, named) if named else window
+
+    def window_named(self, model: Model | None, window: int) -> None:
+        """Remember the window that a provider named when it refused a request."""
+        if len(self._named_windows) < NAMED_WINDOWS:
+            self._named_windows[model_name(model)] = window
 
     def _recipe(self, budget: TokenBudget, window: int | None, focus: str | None) -> Recipe:
         settings = self._settings.compaction

@@ -1,9 +1,11 @@
 """The rim of summaries: asks the model, judges its reply, remembers what was bought.
 
-A summary is bought once: replies are kept by the digest of their prompt in a `SummaryCache`, as soon as they are
-there, so a repeated decision finds them, with a cache file also after a crash and in another process. Who asks for
-what somebody else is just buying waits for it: on one event loop or in the threads of a process by a lock, beyond that
-by a claim in the cache. A summariser that fails three times in a row on a thread is left alone for five minutes, then tried once; until that
+A summary is bought once: replies are kept in a `SummaryCache` by the digest of their prompt, at once, so a repeated
+decision finds them; where the cache is a file, also after a crash and in another process. Who asks for what somebody
+else is just buying waits for it: in the threads or on the event loop of a process by a lock, beyond that by a claim in
+the cache.
+
+A summariser that fails three times in a row on a thread is left alone for five minutes, then tried once; until that
 succeeds every question is answered with a rejection at once, and the ladder goes on without a model.
 
 The calls never show in the user's stream: they carry the `nostream` tag and LangChain's mark for internal calls.
@@ -62,8 +64,8 @@ class Breaker:
         self.opened = now
         return False
 
-    def count(self, ok: bool, now: float) -> None:
-        self.failures = 0 if ok else self.failures + 1
+    def count(self, now: float) -> None:
+        self.failures += 1
         if self.failures == FAILURES:
             self.opened = now
 
@@ -128,7 +130,8 @@ class Summariser:
             assert model is not None
             owner, deadline = uuid4().hex, self._clock() + self._patience
             try:
-                while not (turn := await _in_thread(self._turn, ask, owner, count)) and self._clock() < deadline:
+                # No event tells of another process, so it is looked up again and again.
+                while not (turn := await _in_thread(self._turn, ask, owner, count)) and self._clock() < deadline:  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
                 if isinstance(turn, str):
                     return turn
@@ -165,7 +168,8 @@ class Summariser:
         if model is None:
             return Rejected("there is no model for summaries")
         with self._lock:
-            if self._breakers.setdefault(thread, Breaker()).open(self._clock()):
+            breaker = self._breakers.get(thread)
+            if breaker is not None and breaker.open(self._clock()):
                 return Rejected(f"the summariser failed {FAILURES} times in a row and is left alone for a while")
         return None
 
@@ -178,7 +182,7 @@ class Summariser:
     def _fitting(self, ask: Ask, count: Count) -> str | None:
         """The summary in the cache, if it is of use here: the room, the counter or the file may have changed."""
         text = self._cache.get(ask.digest)
-        found = accept(text, replaces=ask.replaces, room=ask.room, count=count) if text else None
+        found = accept(text, replaces=ask.replaces, room=ask.room, count=count) if isinstance(text, str) else None
         return found if isinstance(found, str) else None
 
     def _judged(self, ask: Ask, model: Runnable[Any, Any], thread: str | None, reply: Any, count: Count) -> Answer:
@@ -193,7 +197,10 @@ class Summariser:
         if replied:
             self._cache.add_usage(name, "summary", getattr(reply, "usage_metadata", None))
         with self._lock:
-            self._breakers.setdefault(thread, Breaker()).count(isinstance(answer, str), self._clock())
+            if isinstance(answer, str):
+                self._breakers.pop(thread, None)
+            else:
+                self._breakers.setdefault(thread, Breaker()).count(self._clock())
         if isinstance(answer, Rejected):
             logger.warning("A summary was not accepted: %s", answer.reason)
         return answer

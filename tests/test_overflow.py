@@ -1,13 +1,13 @@
 """Errors of every client at hand, real ones where a client is installed, and what must not be taken for an overflow."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
-import httpx2
 import openai
 import pytest
 from langchain_core.exceptions import ContextOverflowError, ModelTimeoutError
@@ -49,6 +49,12 @@ class Refused(Exception):
     def __init__(self, text: str, status: int | None = 400, body: Any = None) -> None:
         super().__init__(text)
         self.status_code, self.body = status, body
+
+
+def http_of(client: Any) -> Any:
+    """The HTTP library a client was built on, by whichever name."""
+    names = [kind.__module__.split(".")[0] for kind in client.DefaultHttpxClient.__mro__]
+    return sys.modules[next(name for name in names if name.startswith("httpx"))]
 
 
 def certain(error: BaseException) -> bool:
@@ -128,7 +134,7 @@ async def test_the_code_counts_where_the_text_does_not_say_it() -> None:
 
 def test_anthropic_refusals_are_recognised() -> None:
     anthropic = pytest.importorskip("anthropic")
-    library = httpx2 if issubclass(anthropic.DefaultHttpxClient, httpx2.Client) else httpx
+    library = http_of(anthropic)
     request = library.Request("POST", "https://example.invalid")
 
     def refusal(status: int, kind: str, text: str) -> Exception:
@@ -202,7 +208,7 @@ def test_bedrock_refusals_are_recognised_with_the_status_and_in_the_stream() -> 
     assert overflow_of(refusal("ValidationException", "Malformed input request", HTTPStatusCode=400)) is None
 
 
-@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize("library", sorted({httpx, http_of(openai)}, key=str), ids=lambda library: library.__name__)
 def test_a_plain_http_error_is_read_from_its_response(library: Any) -> None:
     request = library.Request("POST", "https://example.invalid")
     body = s.error("request (9000 tokens) exceeds the available context size (8192 tokens), try increasing it")
@@ -220,7 +226,7 @@ def test_a_response_that_was_not_read_says_nothing() -> None:
 
 
 def test_an_error_in_a_stream_is_judged_by_its_body() -> None:
-    request = httpx2.Request("POST", "https://example.invalid")
+    request = http_of(openai).Request("POST", "https://example.invalid")
 
     def sent(message: str, **body: Any) -> Exception:
         return openai.APIError(message, request, body={"message": message, **body})
@@ -506,6 +512,7 @@ def test_cancellation_is_never_an_overflow() -> None:
         Refused("Model context window too small (minimum is 128k tokens)"),
         Refused("The generate limit of images was reached"),
         Refused("", 409),
+        Refused("The request exceeds the limit of 20 images"),
         Refused("Invalid request: the image input is too large"),
         KeyError("context_length_exceeded"),
         OSError(7, "Argument list too long"),

@@ -4,8 +4,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langgraph_memory.context.summarize import Ask, Rejected
+from langgraph_memory.context.history import History
+from langgraph_memory.context.summarize import Ask, Recipe, Rejected, summarise
 from langgraph_memory.summariser import FAILURES, REST_SECONDS, Summariser
+from tests.support.histories import THIRDS, human
 from tests.support.models import GOOD, Hanging, Scripted, Slow, summariser
 
 MODES = ("sync", "async")
@@ -235,4 +237,22 @@ async def test_what_it_remembers_is_bounded(mode):
     for _ in range(520):
         await rim.answer(ask(), model, "t", words)
     assert rim.bought(first.digest) is None
-    assert len(rim._bought) <= 512
+
+
+@pytest.mark.parametrize("chunk", [0, 2])
+def test_the_question_for_the_whole_names_the_messages_its_answer_covers(chunk):
+    history = History.of([human(f"message {n} " + "and more " * 40) for n in range(6)], THIRDS)
+    recipe, answers, boundaries = Recipe(window=8000, room=500, most=500, chunk_messages=chunk), {}, []
+    while isinstance(asked := summarise(history, 0, 5, "", recipe, answers), Ask):
+        boundaries.append(asked.boundary)
+        answers[asked.digest] = GOOD
+    assert boundaries == [*[""] * (3 if chunk else 0), history.digests[4].hex()]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_threads_that_are_well_are_not_remembered(mode):
+    rim = Summariser(timeout=5)
+    for name in ("a", "b"):
+        await fail(mode, rim, 1, thread=name)
+        assert await answer(mode, rim, ask(), summariser(), thread=name) == GOOD
+    assert rim._breakers == {}

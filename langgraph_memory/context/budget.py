@@ -9,7 +9,7 @@ turned around once, here, and nowhere else: a window of the provider's tokens be
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -117,6 +117,12 @@ class TokenBudget:
             calibration=calibration,
             caps=tuple(caps),
         )
+
+    def within(self, window: int, ceiling: int) -> TokenBudget:
+        """The budget after the provider refused a request: a smaller window, and as little kept as can be."""
+        lower = min(self.limit, ceiling)
+        room = max(MIN_SUMMARY, min(self.summary, lower // 8))
+        return replace(self, window=window, limit=lower, trigger=min(self.trigger, lower), keep=0, summary=room)
 
     @property
     def available(self) -> int:

@@ -152,8 +152,10 @@ class History:
         return self._once(slot, lambda: self.counter.text(text))
 
     def _once(self, slot: Hashable, count: Callable[[], int]) -> int:
-        if slot not in self.memo:
+        known = self.memo.get(slot)
+        if known is None:
+            known = count()
             if len(self.memo) >= MEMO_SIZE:
                 self.memo.clear()
-            self.memo[slot] = count()
-        return self.memo[slot]
+            self.memo[slot] = known
+        return known

@@ -39,11 +39,17 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
         message = part.message
         if part.position > at and isinstance(message, AIMessage) and message.usage_metadata:
             actual = message.usage_metadata["input_tokens"]
-            # What was answered had fitted, so a larger figure does not count that request.
-            if actual <= window:
+            # What was answered had fitted, so a larger figure does not count that request alone.
+            if actual <= window and not _called_server(message):
                 found.append((message.response_metadata.get("model_name"), sent, actual))
         sent += part.tokens
     return calibrate([(raw, actual) for model, raw, actual in found if model == found[-1][0]], scope.calibration)
+
+
+def _called_server(message: AIMessage) -> bool:
+    """Whether the provider ran tools of its own: then its figure may add up several requests."""
+    blocks = message.content if isinstance(message.content, list) else []
+    return any(isinstance(block, dict) and str(block.get("type")).startswith("server_tool") for block in blocks)
 
 
 def answering_model(messages: Sequence[BaseMessage]) -> str:

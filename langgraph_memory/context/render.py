@@ -83,7 +83,7 @@ def _tail(history: History, scope: Scope, pairing: Pairing) -> Iterator[Part]:
         if not isinstance(message, AIMessage):
             yield _part(history, pruner, position)
         elif calls := pairing.calls.get(position):
-            if all(call.id for call in calls):
+            if all(call.id and call.name for call in calls):
                 yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
         elif not _is_blank(message):

@@ -51,7 +51,7 @@ _SLOT = re.compile(r"\{(messages|previous)\}")
 _THINKING = re.compile(r"<(think|thinking|reasoning)\b[^>]*>.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _WRAPPER = re.compile(r"\A<(summary|conversation_summary)\b[^>]*>(.*)</\1\s*>\Z", re.IGNORECASE | re.DOTALL)
 _FENCE = re.compile(r"\A```[^\n`]*\n(.*?)\n?```\Z", re.DOTALL)
-_ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*)\b[^<>]*>[^<]*</\1\s*>|<[A-Za-z_/][^<>]*>")
+_ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/][^<>]*+>")
 _CUT_SHORT = {"length", "max_tokens", "MAX_TOKENS", "content_filter", "SAFETY", "refusal", "error", "model_length"}
 _REFUSAL = re.compile(
     r"\A\W*(i(['’]m| am) (very |so )?(sorry|unable|not able)|sorry|i (can(['’]t|not)|won['’]t|will not)"
@@ -260,14 +260,14 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
     if isinstance(reply, BaseMessage) and (fault := _fault(reply)):
         return Rejected(fault)
     text = escape_tags(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
+    size = count(text)
+    if size > room:
+        return Rejected(f"the reply takes {size} tokens, allowed are {room}")
     if not usable(text):
         return Rejected(
-            "the reply holds no text" if not text else "the reply is a refusal, a call or markup, not a summary"
+            "the reply is a refusal, a call or markup, not a summary" if text else "the reply holds no text"
         )
-    size = count(text)
-    if size >= replaces:
-        return Rejected(f"the reply takes {size} tokens, what it replaces only {replaces}")
-    return text if size <= room else Rejected(f"the reply takes {size} tokens, allowed are {room}")
+    return text if size < replaces else Rejected(f"the reply takes {size} tokens, what it replaces only {replaces}")
 
 
 def _fault(reply: BaseMessage) -> str:
