@@ -30,7 +30,7 @@ class Caches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._known: OrderedDict[Hashable, Known] = OrderedDict()
-        self._called: OrderedDict[str | None, float] = OrderedDict()
+        self._called: OrderedDict[str, float] = OrderedDict()
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -49,7 +49,9 @@ class Caches:
         return len(self._known) > THREADS or sum(len(known.history) for known in self._known.values()) > MESSAGES
 
     def touch(self, thread: str | None) -> None:
-        """Note that the model of `thread` is called now."""
+        """Note that the model of `thread` is called now; runs without a thread id have no clock."""
+        if thread is None:
+            return
         with self._lock:
             self._called[thread] = self._clock()
             self._called.move_to_end(thread)
@@ -60,4 +62,4 @@ class Caches:
         """Seconds since the model of `thread` was called; 0 where that is not known."""
         with self._lock:
             now = self._clock()
-            return now - self._called.get(thread, now)
+            return now - self._called.get(thread or "", now)

@@ -259,8 +259,7 @@ def _expression(pattern: str) -> Search:
         left = min(ends - time.monotonic(), MATCH_SECONDS + honest)
         if left <= 0:
             raise TimeoutError
-        # Other threads, such as the one of an event loop, go on meanwhile.
-        match = compiled.search(text, timeout=left, concurrent=True)
+        match = compiled.search(text, timeout=left)
         return match.span() if match else None
 
     return search
@@ -270,7 +269,7 @@ def _plain(pattern: str) -> Search:
     compiled = regex.compile(regex.escape(pattern), regex.IGNORECASE | regex.FULLCASE)
 
     def search(text: str) -> Span | None:
-        match = compiled.search(text, concurrent=True)
+        match = compiled.search(text)
         return match.span() if match else None
 
     return search

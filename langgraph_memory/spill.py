@@ -404,7 +404,6 @@ def _is_spilled(text: str, store: SpillStore) -> bool:
 
 def _preview(entry: _Entry, limit: int, threshold: int) -> str:
     marker = spilled_marker(entry.size, entry.digest)
-    limit = min(limit, len(entry.text) * threshold // entry.size)
     shown = preview(entry.text, limit, marker)
     while limit and (size := _size(shown)) > threshold:
         limit = limit * threshold // size

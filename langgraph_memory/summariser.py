@@ -18,6 +18,7 @@ import contextvars
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ MARGIN_SECONDS = 5.0
 """How long after the timeout a claim still holds: time to judge and keep the reply."""
 POLL_SECONDS = 0.1
 FAILURES = 3
+BREAKERS = 10_000
 REST_SECONDS = 300.0
 
 Answer = str | Rejected
@@ -114,7 +116,7 @@ class Summariser:
     ) -> None:
         self._timeout, self._clock = timeout, clock
         self._cache: SummaryCache = ProcessCache() if cache is None else Guarded(cache)
-        self._breakers: dict[str | None, Breaker] = {}
+        self._breakers: OrderedDict[str, Breaker] = OrderedDict()
         self._lock = threading.Lock()
         self._flights = Flights()
 
@@ -168,10 +170,23 @@ class Summariser:
         if model is None:
             return Rejected("there is no model for summaries")
         with self._lock:
-            breaker = self._breakers.get(thread)
+            breaker = self._breakers.get(thread) if thread is not None else None
             if breaker is not None and breaker.open(self._clock()):
                 return Rejected(f"the summariser failed {FAILURES} times in a row and is left alone for a while")
         return None
+
+    def _counted(self, thread: str | None, *, ok: bool) -> None:
+        """Keep count of failures in a row; runs without a thread id have nothing in common, so nothing is kept."""
+        if thread is None:
+            return
+        with self._lock:
+            breaker = self._breakers.pop(thread, None) or Breaker()
+            if ok:
+                return
+            breaker.count(self._clock())
+            self._breakers[thread] = breaker
+            if len(self._breakers) > BREAKERS:
+                self._breakers.popitem(last=False)
 
     def _turn(self, ask: Ask, owner: str, count: Count) -> str | bool:
         """What somebody else has bought meanwhile, else whether it is for `owner` to buy."""
@@ -187,23 +202,23 @@ class Summariser:
 
     def _judged(self, ask: Ask, model: Runnable[Any, Any], thread: str | None, reply: Any, count: Count) -> Answer:
         replied = isinstance(reply, BaseMessage | str)
-        if replied:
-            answer = accept(reply, replaces=ask.replaces, room=ask.room, count=count)
-        else:
-            answer = Rejected(_fault(reply, self._timeout))
+        answer = _verdict(reply, ask, count) if replied else Rejected(_fault(reply, self._timeout))
         name = model_name(model) or type(bare(model)).__name__
         if isinstance(answer, str):
             self._cache.put(ask.digest, answer, boundary=ask.boundary, tokens=count(answer), model=name)
         if replied:
             self._cache.add_usage(name, "summary", getattr(reply, "usage_metadata", None))
-        with self._lock:
-            if isinstance(answer, str):
-                self._breakers.pop(thread, None)
-            else:
-                self._breakers.setdefault(thread, Breaker()).count(self._clock())
+        self._counted(thread, ok=isinstance(answer, str))
         if isinstance(answer, Rejected):
             logger.warning("A summary was not accepted: %s", answer.reason)
         return answer
+
+
+def _verdict(reply: Any, ask: Ask, count: Count) -> Answer:
+    try:
+        return accept(reply, replaces=ask.replaces, room=ask.room, count=count)
+    except Exception as error:  # noqa: BLE001 - a reply may hold anything, and no reply may end the run
+        return Rejected(f"the reply cannot be read: {type(error).__name__}: {error}")
 
 
 async def _in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
