@@ -387,7 +387,10 @@ class PersistenceConfig(Section):
     """Where things are kept."""
 
     thread_db: FilePath = Field(default="memory/threads.db", description="SQLite file of the threads.")
-    workspace: FilePath = _planned("memory", "Folder of the long-term memory.")
+    workspace: FilePath = Field(
+        default="memory",
+        description="Folder of bought summaries and of what outlives threads; made when it is missing.",
+    )
     state: StateScope = _planned("all", "Messages in the live state: all, or those since the last summary.")
 
 

@@ -15,6 +15,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -28,6 +30,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command
 
+from .cache import FileCache
 from .caches import Caches, Known
 from .config import RuntimeConfig
 from .context.report import ContextReport, report
@@ -56,7 +59,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         model: the model for side calls (summaries), an object or `provider:name`; without it the model of the call
             is used, and in a bare node summaries are extracted without a model.
         saver: what `memory.saver` gives; `open()` makes an `AsyncSqliteSaver`.
-        workspace: reserved for long-term memory.
+        workspace: folder for what outlives a run; bought summaries are kept in its `cache.db`. `open()` takes it from
+            `persistence.workspace`; without it they are kept in the process and nothing touches the disk.
         on_event: called with every `MemoryEvent`.
 
     Raises `ConfigError` for a configuration or a model name that cannot be used.
@@ -70,12 +74,12 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         *,
         model: Model | str | None = None,
         saver: BaseCheckpointSaver[Any] | None = None,
-        workspace: Any = None,
+        workspace: str | PathLike[str] | None = None,
         on_event: Listener | None = None,
     ) -> None:
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
-        self.workspace = workspace
+        self.workspace = None if workspace is None else Path(workspace).expanduser()
         self.tools: Sequence[BaseTool] = [recall_tool]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
@@ -84,7 +88,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
         self._steps = Stepper(settings, self._caches, on_event)
-        self._summariser = Summariser(timeout=settings.compaction.timeout_seconds)
+        cache = FileCache(self.workspace / "cache.db") if self.workspace else None
+        self._summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -102,7 +107,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         """
 
         def build(loaded: RuntimeConfig, saver: BaseCheckpointSaver[Any]) -> MemoryMiddleware:
-            return cls(loaded, **{"saver": saver, **arguments})
+            return cls(loaded, **{"saver": saver, "workspace": loaded.persistence.workspace, **arguments})
 
         return Opening(config, build)
 

@@ -7,6 +7,7 @@ in a background thread, where its sync methods work from every other thread.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -20,6 +21,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from .config import RuntimeConfig
 from .context.tokens import load_counter
 from .errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
@@ -82,7 +85,7 @@ def database_path(config: RuntimeConfig) -> str:
 
 
 def _prepared(config: Any) -> RuntimeConfig:
-    """The configuration, with the folder of the database made and the token ranks read."""
+    """The configuration, with its folders made and the token ranks read."""
     loaded = as_config(config)
     database = database_path(loaded)
     if database != ":memory:":
@@ -92,5 +95,11 @@ def _prepared(config: Any) -> RuntimeConfig:
             raise ConfigError(
                 f"persistence.thread_db: {database!r} cannot be used, its folder cannot be made: {error}"
             ) from error
+    workspace = Path(loaded.persistence.workspace).expanduser()
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        # Without it summaries are kept in the process: dearer after a restart, but no reason not to run.
+        logger.warning("persistence.workspace: the folder %r cannot be made: %s", str(workspace), error)
     load_counter(loaded.memory.tokenizer)
     return loaded

@@ -41,7 +41,6 @@ PLANNED_KEYS = (
     "memory.maintenance.",
     "memory.retrieval.",
     "tools.spill_buffer.",
-    "persistence.workspace",
     "persistence.state",
 )
 

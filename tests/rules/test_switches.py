@@ -49,6 +49,7 @@ TESTS = {
     "memory.budget.tools_tokens": "test_tools_tokens_are_kept_free",
     "memory.budget.response_tokens": "test_response_tokens_are_kept_free",
     "persistence.thread_db": "test_thread_db_is_the_file_of_the_threads",
+    "persistence.workspace": "test_workspace_is_where_bought_summaries_are_kept",
 }
 """Key -> the test in this file that shows what it changes."""
 
@@ -387,6 +388,19 @@ def test_no_message_is_lost_when_everything_is_off():
     view = Bare(settings).sync([*CHAT, *TOOLS, result("nobody")])
     assert [content_text(m) for m in view] == [content_text(m) for m in [*CHAT, *TOOLS]]
     assert summaries_in(view) == 0
+
+
+@pytest.mark.parametrize("name", ["memory", "deep/er/記憶"])
+async def test_workspace_is_where_bought_summaries_are_kept(tmp_path, name):
+    folder = tmp_path / name
+    settings = {"memory": {"context_window": 8000}, "persistence": {"workspace": str(folder), "thread_db": ":memory:"}}
+    state = {"messages": CHAT, "memory_record": {}}
+    for bought in (1, 0):
+        side = summariser(profile={"max_input_tokens": 100_000})
+        async with MemoryMiddleware.open(settings, model=side) as memory:
+            await memory(state, {"configurable": {"thread_id": f"t-{bought}"}})
+        assert len(side.requests) == bought
+    assert (folder / "cache.db").exists()
 
 
 # Truncation of arguments
