@@ -316,8 +316,13 @@ class MaintenanceConfig(Section):
     ledger_retention_days: Size = _planned(90, "Days after which a ledger file moves to the archive.")
     session_retention_days: Size = _planned(180, "Days after which an offloaded session log is removed.")
     thread_retention_days: Size = _planned(0, "Days after which an idle thread is exported and removed; 0 means never.")
-    spill_retention_days: Size = _planned(30, "Days that a spill file stays after the last reference to it.")
-    spill_max_mb: Size = _planned(1024, "Megabytes that all spill files together may take.")
+    spill_retention_days: Size = Field(
+        default=30,
+        description="Days after which a spill file no thread refers to is removed, at the next opening.",
+    )
+    spill_max_mb: Size = Field(
+        default=1024, description="Megabytes above which spill files that no thread refers to are removed sooner."
+    )
 
 
 class RetrievalConfig(Section):
@@ -367,12 +372,18 @@ class MemoryConfig(Section):
 class SpillBufferConfig(Section):
     """Very large tool results go to a file; the conversation gets a preview."""
 
-    enabled: On = _planned(True, "Write very large tool results to files.")
-    default_threshold: Size = _planned(50_000, "Bytes in UTF-8 above which a tool result is spilled.")
-    thresholds: Thresholds = _planned({}, "Bytes in UTF-8 for single tools, by tool name.")
-    preview_chars: Size = _planned(2000, "Characters of a spilled result that stay in the conversation.")
-    exclude_tools: Names = _planned(("read_file",), "Names of tools whose results are never spilled.")
-    path: FilePath = _planned("spill", "Folder of the spill files, relative to the workspace or absolute.")
+    enabled: On = Field(default=True, description="Write very large tool results to files in the workspace.")
+    default_threshold: Size = Field(
+        default=50_000, description="Bytes in UTF-8; a larger tool result is written to a file."
+    )
+    thresholds: Thresholds = Field(default={}, description="Bytes in UTF-8 for single tools, by tool name.")
+    preview_chars: Size = Field(
+        default=2000, description="Characters of a spilled result that stay in the conversation at most."
+    )
+    exclude_tools: Names = Field(default=("read_file",), description="Names of tools whose results are never spilled.")
+    path: FilePath = Field(
+        default="spill", description="Folder of the spill files, relative to the workspace or absolute."
+    )
 
 
 class ToolsConfig(Section):

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any, cast
 from weakref import WeakSet
 
-from langchain.agents.middleware.types import AgentMiddleware, ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import (
+    AgentMiddleware,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ToolCallRequest,
+)
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
@@ -42,8 +48,10 @@ from .models import Model, for_side_calls, model_name, model_window, resolve_mod
 from .nodes import MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
-from .recall import recall_tool
+from .recall import make_recall_tool
 from .recovery import Retry, retry_after
+from .spill import SpillStore
+from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, unknown
 from .summariser import Answer, Summariser
@@ -59,8 +67,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         model: the model for side calls (summaries), an object or `provider:name`; without it the model of the call
             is used, and in a bare node summaries are extracted without a model.
         saver: what `memory.saver` gives; `open()` makes an `AsyncSqliteSaver`.
-        workspace: folder for what outlives a run; bought summaries are kept in its `cache.db`. `open()` takes it from
-            `persistence.workspace`; without it they are kept in the process and nothing touches the disk.
+        workspace: folder for what outlives a run: bought summaries in its `cache.db`, spilled tool results. `open()`
+            takes it from `persistence.workspace`; without it nothing is spilled, and nothing touches the disk.
         on_event: called with every `MemoryEvent`.
 
     Raises `ConfigError` for a configuration or a model name that cannot be used.
@@ -80,7 +88,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
         self.workspace = None if workspace is None else Path(workspace).expanduser()
-        self.tools: Sequence[BaseTool] = [recall_tool]
+        spill = self.config.tools.spill_buffer
+        store = SpillStore(spill_folder(self.config, self.workspace)) if self.workspace and spill.enabled else None
+        self._spiller = Spiller(store, spill)
+        self.tools: Sequence[BaseTool] = [make_recall_tool(store)]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")
@@ -109,7 +120,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         def build(loaded: RuntimeConfig, saver: BaseCheckpointSaver[Any]) -> MemoryMiddleware:
             return cls(loaded, **{"saver": saver, "workspace": loaded.persistence.workspace, **arguments})
 
-        return Opening(config, build)
+        # With another saver or workspace nobody here knows which spill files are still referred to.
+        return Opening(config, build, sweeps=not {"saver", "workspace"} & arguments.keys())
 
     # In a graph
 
@@ -154,20 +166,24 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         return await self.aupdate(input, config)
 
     def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
-        """The record update for the call that `spec` describes."""
-        return self._finished(self.outcome(state, config, spec))
+        """The state update for the call that `spec` describes: the record, and results that had to be spilled."""
+        call = self._call(state, config, spec)
+        spilled = self._spiller.replaced(call.messages)
+        return _with_spilled(self._finished(self._decided(self._run(_after(call, spilled)))), spilled)
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
-        return self._finished(await self.aoutcome(state, config, spec))
+        call = self._call(state, config, spec)
+        spilled = await asyncio.to_thread(self._spiller.replaced, call.messages)
+        return _with_spilled(self._finished(self._decided(await self._arun(_after(call, spilled)))), spilled)
 
     def outcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
         """The decision for the call that `spec` describes."""
-        outcome = self._run(self._call(state, config, spec))
-        self._caches.touch(outcome.call.place.thread)
-        return outcome
+        return self._decided(self._run(self._call(state, config, spec)))
 
     async def aoutcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
-        outcome = await self._arun(self._call(state, config, spec))
+        return self._decided(await self._arun(self._call(state, config, spec)))
+
+    def _decided(self, outcome: Outcome) -> Outcome:
         self._caches.touch(outcome.call.place.thread)
         return outcome
 
@@ -204,6 +220,22 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         retry = self.retry_after(failed, outcome)
         outcome = await self.aagain(retry, outcome, failed)
         return self._recovered(retry, outcome, await handler(_with_view(request, outcome, retry)))
+
+    # Around a tool call
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Run the tool and spill a result that is too large; also for `ToolNode(wrap_tool_call=…)`."""
+        result, tool = handler(request), request.tool_call["name"]
+        return self._spiller.spill(result, tool) if self._spiller.wants(result, tool) else result
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """As `wrap_tool_call`, for `ToolNode(awrap_tool_call=…)`."""
+        result, tool = await handler(request), request.tool_call["name"]
+        if not self._spiller.wants(result, tool):
+            return result
+        return await asyncio.to_thread(self._spiller.spill, result, tool)
 
     # After a refusal
 
@@ -364,6 +396,18 @@ def _with_view(request: ModelRequest[Any], outcome: Outcome, retry: Retry | None
     if retry is not None and retry.max_tokens:
         changes["model_settings"] = {**request.model_settings, "max_tokens": retry.max_tokens}
     return request.override(**changes)
+
+
+def _after(call: Call, spilled: Sequence[BaseMessage]) -> Call:
+    """The call as it is once `spilled` have replaced the messages of their ids."""
+    if not spilled:
+        return call
+    by_id = {message.id: message for message in spilled}
+    return replace(call, messages=tuple(by_id.get(message.id, message) for message in call.messages))
+
+
+def _with_spilled(update: dict[str, Any], spilled: list[BaseMessage]) -> dict[str, Any]:
+    return {**update, MESSAGES: spilled} if spilled else update
 
 
 def _smaller(outcome: Outcome, before: Outcome, error: Exception) -> Outcome:

@@ -21,6 +21,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from .config import RuntimeConfig
 from .context.tokens import load_counter
 from .errors import ConfigError
+from .spilling import spill_folder, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +32,12 @@ Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | N
 class Opening(Generic[T]):
     """An async and a sync context manager over `build(config, saver)`."""
 
-    def __init__(self, config: Any, build: Callable[[RuntimeConfig, AsyncSqliteSaver], T]) -> None:
-        self._config, self._build = config, build
+    def __init__(self, config: Any, build: Callable[[RuntimeConfig, AsyncSqliteSaver], T], *, sweeps: bool) -> None:
+        self._config, self._build, self._sweeps = config, build, sweeps
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
 
     async def __aenter__(self) -> T:
-        config = await asyncio.to_thread(_prepared, self._config)
+        config = await asyncio.to_thread(_prepared, self._config, self._sweeps)
         async with AsyncExitStack() as stack:
             with _usable(config):
                 saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
@@ -49,7 +50,7 @@ class Opening(Generic[T]):
         return await self._async_stack.__aexit__(*error)
 
     def __enter__(self) -> T:
-        config = _prepared(self._config)
+        config = _prepared(self._config, self._sweeps)
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
             opening = AsyncSqliteSaver.from_conn_string(database_path(config))
@@ -84,7 +85,7 @@ def database_path(config: RuntimeConfig) -> str:
     return str(Path(config.persistence.thread_db).expanduser())
 
 
-def _prepared(config: Any) -> RuntimeConfig:
+def _prepared(config: Any, sweeps: bool) -> RuntimeConfig:
     """The configuration, with its folders made and the token ranks read."""
     loaded = as_config(config)
     database = database_path(loaded)
@@ -101,5 +102,16 @@ def _prepared(config: Any) -> RuntimeConfig:
     except OSError as error:
         # Without it summaries are kept in the process: dearer after a restart, but no reason not to run.
         logger.warning("persistence.workspace: the folder %r cannot be made: %s", str(workspace), error)
+    if sweeps:
+        _sweep_spills(loaded, workspace)
     load_counter(loaded.memory.tokenizer)
     return loaded
+
+
+def _sweep_spills(config: RuntimeConfig, workspace: Path) -> None:
+    """Once at the opening, remove spill files nobody refers to; a failure leaves them for the next time."""
+    try:
+        removed = sweep(spill_folder(config, workspace), database_path(config), config.memory.maintenance)
+        logger.debug("%d spill files removed", removed)
+    except (OSError, sqlite3.Error) as error:
+        logger.warning("Old spill files could not be removed: %s", error)

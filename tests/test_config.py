@@ -38,9 +38,12 @@ PLANNED_KEYS = (
     "memory.compaction.offload_before",
     "memory.flush.",
     "memory.consolidation.",
-    "memory.maintenance.",
+    "memory.maintenance.interval_hours",
+    "memory.maintenance.ledger_retention_days",
+    "memory.maintenance.session_retention_days",
+    "memory.maintenance.thread_retention_days",
     "memory.retrieval.",
-    "tools.spill_buffer.",
+    
     "persistence.state",
 )
 

@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
 from langgraph_memory.config import config_fields
+from tests import test_spilling
 from tests.support.graphs import GRAPHS, Bare, chat, configured, result, rounds, size, summaries_in, talk, text_of
 from tests.support.models import GOOD, Hanging, Slow, content_text, summariser
 
@@ -54,6 +55,19 @@ TESTS = {
 """Key -> the test in this file that shows what it changes."""
 
 
+ELSEWHERE = {
+    "tools.spill_buffer.enabled": "test_the_switches_decide_what_is_spilled",
+    "tools.spill_buffer.default_threshold": "test_the_switches_decide_what_is_spilled",
+    "tools.spill_buffer.thresholds": "test_the_switches_decide_what_is_spilled",
+    "tools.spill_buffer.exclude_tools": "test_the_switches_decide_what_is_spilled",
+    "tools.spill_buffer.preview_chars": "test_preview_chars_is_what_stays",
+    "tools.spill_buffer.path": "test_path_is_where_the_files_are",
+    "memory.maintenance.spill_retention_days": "test_age_and_size_decide_when_a_file_without_references_goes",
+    "memory.maintenance.spill_max_mb": "test_age_and_size_decide_when_a_file_without_references_goes",
+}
+"""Key -> the test in tests/test_spilling.py that shows what it changes."""
+
+
 def planned() -> set[str]:
     return {
         key for key, field in config_fields().items() if (field.json_schema_extra or {}).get("x-status") == "planned"
@@ -61,9 +75,11 @@ def planned() -> set[str]:
 
 
 def test_every_key_has_its_test_or_is_marked_as_planned():
-    assert set(TESTS) | planned() == set(config_fields())
-    assert set(TESTS) & planned() == set()
+    shown = {**TESTS, **ELSEWHERE}
+    assert set(shown) | planned() == set(config_fields())
+    assert set(shown) & planned() == set()
     assert all(callable(globals().get(name)) for name in TESTS.values())
+    assert all(callable(getattr(test_spilling, name, None)) for name in ELSEWHERE.values())
 
 
 TOOLS: list[AnyMessage] = [HumanMessage("go", id="go"), *rounds(8, chars=5000)]

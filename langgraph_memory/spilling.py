@@ -1,0 +1,105 @@
+"""Spilling where the middleware meets tools: results on their way into the state, and results that are in it."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from .config import MaintenanceConfig, RuntimeConfig, SpillBufferConfig
+from .spill import SpillStore, exceeds, references_in, spilled_result
+
+logger = logging.getLogger(__name__)
+
+DAY = 86_400.0
+MEGABYTE = 1_000_000
+OWNER = ".database"
+
+
+class Spiller:
+    """Spills what tools return; a result that cannot be written stays as it is."""
+
+    def __init__(self, store: SpillStore | None, settings: SpillBufferConfig) -> None:
+        self._store, self._settings = store, settings
+
+    def wants(self, result: Any, tool: str) -> bool:
+        """Whether `result` is too large; reads no file."""
+        return self._store is not None and exceeds(result, tool, self._settings)
+
+    def spill(self, result: Any, tool: str) -> Any:
+        """`result` with every text that is too large in a file. Writes files."""
+        if self._store is None:
+            return result
+        return spilled_result(result, tool, self._settings, self._store, _failed)
+
+    def replaced(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Copies of those tool results in `messages` that are too large, spilled, to replace them by id."""
+        if self._store is None:
+            return []
+        found: list[BaseMessage] = []
+        for message, tool in _results(messages):
+            if message.id and self.wants(message, tool) and (short := self.spill(message, tool)) is not message:
+                found.append(short)
+        return found
+
+
+def _results(messages: Sequence[BaseMessage]) -> Sequence[tuple[ToolMessage, str]]:
+    """The tool results behind the newest assistant message that called tools: the others were seen before."""
+    found: list[tuple[ToolMessage, str]] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and message.tool_calls:
+            names = {call["id"]: call["name"] for call in message.tool_calls}
+            return [(result, result.name or names.get(result.tool_call_id) or "") for result, _ in reversed(found)]
+        if isinstance(message, ToolMessage):
+            found.append((message, ""))
+    return []
+
+
+def _failed(error: OSError) -> None:
+    logger.warning("A large tool result stays in the conversation, it cannot be written to a file: %s", error)
+
+
+def spill_folder(config: RuntimeConfig, workspace: Path) -> Path:
+    """Where the spill files are: `spill_buffer.path` in the workspace, or that path itself where it is absolute."""
+    return workspace / Path(config.tools.spill_buffer.path).expanduser()
+
+
+def sweep(folder: Path, database: str, settings: MaintenanceConfig, now: Callable[[], float] = time.time) -> int:
+    """Remove spill files that no thread in `database` refers to any more, by age and by size; how many.
+
+    Every checkpoint and every pending write counts, so also the branches a thread has left. A folder that other
+    databases use too is left alone, as nobody knows what they refer to.
+    """
+    if not folder.is_dir() or not Path(database).is_file() or not _owns(folder, database):
+        return 0
+    keep, most = settings.spill_retention_days * DAY, settings.spill_max_mb * MEGABYTE
+    swept = SpillStore(folder).sweep(_referred_to(database), now=now(), keep_seconds=keep, max_bytes=most)
+    return swept.files
+
+
+def _owns(folder: Path, database: str) -> bool:
+    """Whether `database` is the only one that has used the folder; the first one to ask signs it."""
+    sign, name = folder / OWNER, str(Path(database).absolute())
+    try:
+        with sign.open("x", encoding="utf-8") as file:
+            file.write(name)
+    except FileExistsError:
+        return sign.read_text(encoding="utf-8") == name
+    return True
+
+
+def _referred_to(database: str) -> set[str]:
+    found: set[str] = set()
+    with closing(sqlite3.connect(f"file:{Path(database).absolute().as_posix()}?mode=ro", uri=True)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for table, column in (("checkpoints", "checkpoint"), ("writes", "value")):
+            if table in tables:
+                for (value,) in connection.execute(f"SELECT {column} FROM {table}"):
+                    found |= references_in(value if isinstance(value, bytes) else str(value).encode())
+    return found

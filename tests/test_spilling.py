@@ -1,0 +1,191 @@
+"""Large tool results on their way into a thread: as agents, tool nodes and bare calls meet them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.graph import StateGraph
+from langgraph.prebuilt import ToolNode
+
+from langgraph_memory import MemoryMiddleware, MemoryState
+from langgraph_memory.config import MaintenanceConfig
+from langgraph_memory.spill import SpillStore
+from langgraph_memory.spilling import sweep
+from tests.support.models import Scripted
+
+SPILLED = re.compile(r'\[spilled: (\d+) bytes · recall\("spill:([0-9a-f]+)"\)\]')
+LINES = 20_000
+
+
+@tool
+def dump(lines: int) -> str:
+    """Dump numbered lines."""
+    return "\n".join(f"line {n} of the log, 日志" for n in range(lines))
+
+
+def call(name: str, **args: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": f"c-{name}-{len(args)}"}])
+
+
+def settings(tmp_path: Path, **spill: Any) -> dict[str, Any]:
+    return {
+        "persistence": {"thread_db": str(tmp_path / "threads.db"), "workspace": str(tmp_path / "work")},
+        "tools": {"spill_buffer": spill},
+    }
+
+
+def graph_of(memory: MemoryMiddleware, model: Scripted, kind: str) -> Any:
+    tools = [dump, *memory.tools]
+    if kind == "agent":
+        return create_agent(model, [dump], middleware=[memory], checkpointer=memory.saver)
+    builder = StateGraph(MemoryState)
+    builder.add_node("model", memory.model_node(model, tools=tools))
+    wrapped = {"wrap_tool_call": memory.wrap_tool_call, "awrap_tool_call": memory.awrap_tool_call}
+    builder.add_node("tools", ToolNode(tools, **wrapped) if kind == "wrapped" else ToolNode(tools))
+    memory.attach(builder)
+    return builder.compile(checkpointer=memory.saver)
+
+
+async def run(memory: MemoryMiddleware, kind: str, *replies: Any, thread: str = "t") -> list[Any]:
+    graph = graph_of(memory, Scripted(replies=[*replies, "done"]), kind)
+    output = await graph.ainvoke({"messages": [("user", "go")]}, {"configurable": {"thread_id": thread}})
+    messages: list[Any] = output["messages"]
+    return messages
+
+
+@pytest.mark.parametrize("kind", ["agent", "wrapped", "bare tool node"])
+async def test_a_large_result_goes_to_a_file_and_can_be_read_back(tmp_path, kind):
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        _, _, result, _ = await run(memory, kind, call("dump", lines=LINES))
+        size, digest = SPILLED.search(result.content).groups()
+        assert int(size) == len(dump.invoke({"lines": LINES}).encode())
+        assert len(result.content) <= 2000
+        assert (result.name, result.status) == ("dump", "success")
+        graph = graph_of(
+            memory, Scripted(replies=[call("recall", ref=f"spill:{digest}", pattern="line 19000 "), "ok"]), kind
+        )
+        config = {"configurable": {"thread_id": "t"}}
+        output = await graph.ainvoke({"messages": [("user", "look it up")]}, config)
+        assert "line 19000 of the log, 日志" in output["messages"][-2].content
+        other = await graph_of(memory, Scripted(replies=[call("recall", ref=f"spill:{digest}"), "ok"]), kind).ainvoke(
+            {"messages": [("user", "give me theirs")]}, {"configurable": {"thread_id": "stranger"}}
+        )
+        assert "Nothing here is called" in other["messages"][-2].content
+
+
+@pytest.mark.parametrize("kind", ["agent", "wrapped"])
+def test_sync_programs_spill_too(tmp_path, kind):
+    with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        graph = graph_of(memory, Scripted(replies=[call("dump", lines=LINES), "done"]), kind)
+        output = graph.invoke({"messages": [("user", "go")]}, {"configurable": {"thread_id": "t"}})
+    assert SPILLED.search(output["messages"][2].content)
+
+
+@pytest.mark.parametrize("kind", ["agent", "wrapped", "bare tool node"])
+async def test_without_a_place_for_files_the_result_stays_and_the_run_goes_on(tmp_path, kind, caplog):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "spill").write_text("a file where the folder should be", encoding="utf-8")
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        messages = await run(memory, kind, call("dump", lines=LINES))
+    assert messages[2].content == dump.invoke({"lines": LINES})
+    assert messages[-1].content == "done"
+    assert "cannot be written" in caplog.text
+
+
+async def test_a_middleware_without_a_workspace_spills_nothing():
+    memory = MemoryMiddleware()
+    message = ToolMessage("x" * 90_000, tool_call_id="c", id="t", name="dump")
+    state = {"messages": [HumanMessage("h", id="h"), call("dump"), message], "memory_record": {}}
+    assert "messages" not in await memory(state)
+
+
+async def test_an_unknown_tool_keeps_its_usual_error(tmp_path):
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        messages = await run(memory, "agent", call("nope"))
+    assert "nope is not a valid tool" in messages[2].content
+
+
+def aged(folder: Path, days: float) -> None:
+    for file in folder.rglob("*.txt"):
+        os.utime(file, (time.time() - days * 86_400,) * 2)
+
+
+async def test_old_files_go_at_the_opening_unless_a_thread_or_a_left_branch_refers_to_them(tmp_path):
+    folder = tmp_path / "work" / "spill"
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        await run(memory, "agent", call("dump", lines=LINES))
+    referred = {file.stem for file in folder.rglob("*.txt")}
+    stray = await asyncio.to_thread(SpillStore(folder).put, "nobody refers to this " * 5000)
+    aged(folder, 40)
+    async with MemoryMiddleware.open(settings(tmp_path)):
+        pass
+    assert {file.stem for file in folder.rglob("*.txt")} == referred
+    assert stray not in referred
+
+
+async def test_files_that_another_database_may_refer_to_are_left_alone(tmp_path):
+    folder = tmp_path / "work" / "spill"
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        await run(memory, "agent", call("dump", lines=LINES))
+    async with MemoryMiddleware.open(settings(tmp_path)):
+        pass
+    aged(folder, 400)
+    other = settings(tmp_path)
+    other["persistence"]["thread_db"] = str(tmp_path / "other.db")
+    for _ in range(2):
+        async with MemoryMiddleware.open(other):
+            pass
+    assert list(folder.rglob("*.txt"))
+
+
+@pytest.mark.parametrize(("days", "megabytes", "left"), [(30, 1024, 2), (5, 1024, 1), (30, 0, 1), (0, 1024, 1)])
+async def test_age_and_size_decide_when_a_file_without_references_goes(tmp_path, days, megabytes, left):
+    folder = tmp_path / "work" / "spill"
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        await run(memory, "agent", call("dump", lines=LINES))
+    await asyncio.to_thread(SpillStore(folder).put, "nobody refers to this " * 5000)
+    aged(folder, 10)
+    limits = MaintenanceConfig(spill_retention_days=days, spill_max_mb=megabytes)
+    await asyncio.to_thread(sweep, folder, str(tmp_path / "threads.db"), limits)
+    assert len(list(folder.rglob("*.txt"))) == left
+
+
+@pytest.mark.parametrize(
+    ("spill", "spilled"),
+    [
+        ({}, True),
+        ({"enabled": False}, False),
+        ({"default_threshold": 10_000_000}, False),
+        ({"default_threshold": 10_000_000, "thresholds": {"dump": 1000}}, True),
+        ({"exclude_tools": ["dump"]}, False),
+        ({"thresholds": {"dump": 10_000_000}}, False),
+    ],
+)
+async def test_the_switches_decide_what_is_spilled(tmp_path, spill, spilled):
+    async with MemoryMiddleware.open(settings(tmp_path, **spill)) as memory:
+        result = (await run(memory, "agent", call("dump", lines=LINES)))[2]
+    assert bool(SPILLED.search(result.content)) is spilled
+
+
+@pytest.mark.parametrize("chars", [100, 2000, 9000])
+async def test_preview_chars_is_what_stays(tmp_path, chars):
+    async with MemoryMiddleware.open(settings(tmp_path, preview_chars=chars)) as memory:
+        result = (await run(memory, "agent", call("dump", lines=LINES)))[2]
+    assert chars // 3 <= len(result.content) <= chars
+
+
+@pytest.mark.parametrize("path", ["elsewhere/deep", "{absolute}"])
+async def test_path_is_where_the_files_are(tmp_path, path):
+    place = tmp_path / "absolute" if path == "{absolute}" else tmp_path / "work" / path
+    async with MemoryMiddleware.open(settings(tmp_path, path=str(place) if path == "{absolute}" else path)) as memory:
+        await run(memory, "agent", call("dump", lines=LINES))
+    assert len(list(place.rglob("*.txt"))) == 1
