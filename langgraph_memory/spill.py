@@ -32,7 +32,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from .config import SpillBufferConfig
-from .context.prune import OWN_TOOLS
+from .context.prune import OWN_TOOLS, content_text, with_text
 from .context.text import clean_text, preview
 from .errors import LangGraphMemoryError
 from .state import MESSAGES
@@ -328,7 +328,7 @@ def spilled(message: ToolMessage, tool: str, settings: SpillBufferConfig, store:
     `OSError` where the text cannot be written.
     """
     threshold = _threshold(tool, settings)
-    text = "" if threshold is None else _content_text(message.content)
+    text = "" if threshold is None else content_text(message.content)
     if threshold is None or not _exceeds(text, threshold) or _is_spilled(text, store):
         return message
     entry = _entry(text)
@@ -336,7 +336,7 @@ def spilled(message: ToolMessage, tool: str, settings: SpillBufferConfig, store:
     if _size(shown) >= entry.size:
         return message
     store._put(entry)
-    return message.model_copy(update={"content": _with_text(message.content, shown)})
+    return message.model_copy(update={"content": with_text(message.content, shown)})
 
 
 def spilled_result(
@@ -365,7 +365,7 @@ def exceeds(result: Any, tool: str, settings: SpillBufferConfig) -> bool:
 
     def look(message: ToolMessage) -> ToolMessage:
         nonlocal found
-        found = found or (threshold is not None and _exceeds(_content_text(message.content), threshold))
+        found = found or (threshold is not None and _exceeds(content_text(message.content), threshold))
         return message
 
     _changed(result, look)
@@ -409,35 +409,6 @@ def _preview(entry: _Entry, limit: int, threshold: int) -> str:
         limit = limit * threshold // size
         shown = preview(entry.text, limit, marker)
     return shown
-
-
-def _content_text(content: Any) -> str:
-    """The text of a content that can be spilled."""
-    return content if isinstance(content, str) else "".join(map(_block_text, content))
-
-
-def _with_text(content: Any, text: str) -> Any:
-    """`content` with `text` where its first text stood and no other text; images and other blocks stay."""
-    if isinstance(content, str):
-        return text
-    texts = [bool(_block_text(block)) for block in content]
-    first = texts.index(True)
-    return [
-        {"type": "text", "text": text} if i == first else block
-        for i, block in enumerate(content)
-        if i == first or not texts[i]
-    ]
-
-
-def _block_text(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    if not isinstance(block, dict):
-        return ""
-    inner = block.get("text") if block.get("type") == "text" else block.get("content")
-    if isinstance(inner, list):
-        return "".join(map(_block_text, inner))
-    return inner if isinstance(inner, str) else ""
 
 
 def _changed(value: Any, change: Change) -> Any:

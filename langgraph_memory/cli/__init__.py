@@ -7,57 +7,34 @@ the library is one message and exit code 2; what cannot be used on the command l
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+from .called import interrupted
 
-from langgraph_memory.errors import LangGraphMemoryError
+if TYPE_CHECKING:
+    from .commands import app
 
-from . import config, look, replay, threads
-from .console import say, use_utf8
+__all__ = ["app", "main"]
 
-DISTRIBUTION = "langgraph-memory-middleware"
-
-app = typer.Typer(
-    name="lgm",
-    help="Memory for LangGraph agents: replay recorded conversations through it, and look at threads.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("replay")(replay.replay)
-app.add_typer(threads.app)
-app.command("context")(look.context)
-app.command("view")(look.view)
-app.add_typer(config.app)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"langgraph_memory {version(DISTRIBUTION)}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    _: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
+INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point of the scripts."""
-    use_utf8()
+    """Entry point of the scripts. The commands are imported here, where Ctrl-C is expected already."""
     try:
-        app()
-    except LangGraphMemoryError as error:
-        say(f"Error: {error}")
-        sys.exit(2)
-    except (KeyboardInterrupt, SystemExit) as leaving:
-        code = 130 if isinstance(leaving, KeyboardInterrupt) else leaving.code
-        if code == 130:
-            say("Interrupted. What was stored stays stored.")
-        sys.exit(code)
+        from .commands import run
+
+        code = run()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        sys.stderr.write(f"{interrupted()}\n")
+    sys.exit(code)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .commands import app
+
+    return app

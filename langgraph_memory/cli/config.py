@@ -1,15 +1,24 @@
 """`lgm config`: check a `runtime.json`, show the effective values and their origins, print the JSON Schema."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from langgraph_memory.config import LoadedConfig, config_values, json_schema, load_config
+from langgraph_memory.config import LoadedConfig, config_fields, config_values, json_schema, load_config
+from langgraph_memory.errors import ConfigError
+
+from .console import data_console, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from langgraph_memory.context.budget import Cap
 
 app = typer.Typer(name="config", help="Check and show the configuration.", no_args_is_help=True)
 
@@ -24,10 +33,29 @@ PathArgument = Annotated[
 
 
 @app.command()
-def check(path: PathArgument = None) -> None:
+def check(
+    path: PathArgument = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, problems included.")] = False,
+) -> None:
     """Say whether the configuration can be used; list every problem if not."""
-    loaded = load_config(path)
+    try:
+        loaded = load_config(path)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        print_json({"file": path and str(path), "valid": False, "problems": str(error).splitlines()})
+        raise typer.Exit(2) from None
+    planned, caps = _planned_and_set(loaded), _caps(loaded)
+    if as_json:
+        file = loaded.path and str(loaded.path)
+        print_json({"file": file, "valid": True, "planned": planned, "capped": [asdict(cap) for cap in caps]})
+        return
     typer.echo(f"{loaded.path}: valid" if loaded.path else "no configuration file: the defaults are in effect")
+    if planned:
+        say(f"accepted; takes effect in a later release: {', '.join(planned)}")
+    for cap in caps:
+        window = loaded.config.memory.context_window
+        say(f"{cap.key} is {cap.configured}, used is {cap.used} because of memory.context_window, which is {window}")
 
 
 @app.command()
@@ -35,30 +63,61 @@ def show(
     path: PathArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the effective value of every key and where it came from."""
+    """Show the effective value of every key, where it came from, and which keys take effect only in a later release."""
     rows = effective(load_config(path))
     if as_json:
-        typer.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        print_json(rows)
     else:
-        Console().print(_table(rows))
+        print_table(_table(rows), data_console())
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of runtime.json."""
-    typer.echo(json.dumps(json_schema(), ensure_ascii=False, indent=2))
+    print_json(json_schema())
 
 
 def effective(loaded: LoadedConfig) -> dict[str, dict[str, Any]]:
-    """For every dotted key its value and its origin."""
-    values = config_values(loaded.config)
-    return {key: {"value": value, "origin": loaded.origins[key]} for key, value in values.items()}
+    """For every dotted key its value, its origin and whether it is only planned."""
+    values, planned = config_values(loaded.config), set(_planned())
+    return {
+        key: {"value": value, "origin": loaded.origins[key], "planned": key in planned} for key, value in values.items()
+    }
+
+
+def _planned() -> Iterator[str]:
+    """The keys that are checked, but that nothing reads yet."""
+    for key, info in config_fields().items():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and extra.get("x-status") == "planned":
+            yield key
+
+
+def _planned_and_set(loaded: LoadedConfig) -> list[str]:
+    return [key for key in _planned() if loaded.origins[key] != "default"]
+
+
+def _caps(loaded: LoadedConfig) -> tuple[Cap, ...]:
+    """The sizes that the configured window does not allow; none where the model decides on the window."""
+    memory = loaded.config.memory
+    if not isinstance(memory.context_window, int):
+        return ()
+    # Imported only here, because the import is slow.
+    from langgraph_memory.context.budget import TokenBudget
+    from langgraph_memory.context.tokens import ESTIMATOR
+
+    sections = {"budget": memory.budget, "compaction": memory.compaction, "pruning": memory.pruning}
+    return TokenBudget.of(memory.context_window, counter=ESTIMATOR, **sections).caps
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> Table:
-    table = Table("key", "value", "origin", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    table = Table(box=None, pad_edge=False)
+    table.add_column("key", no_wrap=True)
+    for name in ("value", "origin"):
+        table.add_column(name, overflow="fold")
+    table.add_column("status", no_wrap=True)
     for key, row in rows.items():
         # Text objects, because rich would read a list such as ["bold"] as markup.
-        table.add_row(key, Text(json.dumps(row["value"], ensure_ascii=False)), Text(row["origin"]))
+        value = Text(json.dumps(row["value"], ensure_ascii=False))
+        table.add_row(key, value, Text(row["origin"]), "planned" if row["planned"] else "")
     return table

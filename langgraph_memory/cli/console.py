@@ -9,11 +9,15 @@ import sys
 from typing import Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
 PIPE_WIDTH = 160
 """Columns where stdout is no terminal and $COLUMNS says nothing."""
+FOLDED = 12
+"""Columns that a column which may be folded needs at least."""
 
 
 def use_utf8() -> None:
@@ -26,9 +30,14 @@ def use_utf8() -> None:
 def data_console() -> Console:
     """Console on stdout; wide where nobody looks, so that tables in pipes are not squeezed."""
     console = Console(highlight=False)
-    if not console.is_terminal and not os.environ.get("COLUMNS"):
+    if is_piped(console):
         console.width = PIPE_WIDTH
     return console
+
+
+def is_piped(console: Console) -> bool:
+    """Whether nobody looks at the console, and $COLUMNS says no width either."""
+    return not console.is_terminal and not os.environ.get("COLUMNS")
 
 
 def chatter_console() -> Console:
@@ -44,3 +53,35 @@ def say(text: str, console: Console | None = None) -> None:
 def print_json(value: Any) -> None:
     """`value` on stdout, whatever the width of the terminal."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+# Tables
+
+
+def fits(table: Table, console: Console) -> bool:
+    """Whether the console has room for `table` with its longest names and values folded."""
+    spare = sum(max(0, _width(column) - FOLDED) for column in table.columns if not column.no_wrap)
+    return _full_width(table, console) - spare <= console.width
+
+
+def print_table(table: Table, console: Console) -> None:
+    """`table`, of which nothing is cut off: in a pipe it is as wide as it needs, and where it does not fit, a line
+    is printed for each cell, as `heading: value`."""
+    if is_piped(console):
+        console.width = max(console.width, _full_width(table, console))
+    if fits(table, console):
+        console.print(table)
+        return
+    for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            console.print()
+        for column, cell in zip(table.columns, row, strict=True):
+            console.print(Text(f"{column.header}: ") + Text(str(cell)), soft_wrap=True)
+
+
+def _full_width(table: Table, console: Console) -> int:
+    return console.measure(table, options=console.options.update(width=1_000_000)).maximum
+
+
+def _width(column: Column) -> int:
+    return max(cell_len(str(cell)) for cell in (column.header, *column.cells))

@@ -15,6 +15,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_memory import MemoryMiddleware, RuntimeConfig
 from langgraph_memory.opening import database_path
 
+from .called import program
 from .errors import DatabaseMissingError, DatabaseUnusableError
 
 
@@ -47,8 +48,13 @@ def existing_database(config: RuntimeConfig) -> Path:
     """The file of the threads. Raises `DatabaseMissingError` where it does not exist."""
     if file := database_of(config):
         return file
-    raise DatabaseMissingError(
-        f"{database_path(config)}: there is no database of threads here. `lgm replay` makes one; another file "
+    raise DatabaseMissingError(none_here(config))
+
+
+def none_here(config: RuntimeConfig) -> str:
+    """Where a database was looked for, and how one is made."""
+    return (
+        f"{database_path(config)}: there is no database of threads here. `{program()} replay` makes one; another file "
         "is named by persistence.thread_db in runtime.json (--config) or by $LANGGRAPH_MEMORY_DB_PATH."
     )
 

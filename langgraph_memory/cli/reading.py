@@ -7,7 +7,9 @@ Any thread can be read, also those of graphs without memory: what they have of m
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,6 +33,7 @@ from .channel import DeltaState
 from .errors import UnknownThreadError
 
 SUGGESTED = 3
+LANGGRAPH = logging.getLogger("langgraph")
 BRANCH, JOIN = "branch:to:", "join:"
 
 
@@ -75,11 +78,11 @@ class Shown:
 
 async def list_threads(saver: AsyncSqliteSaver) -> list[ThreadRow]:
     """All threads, the one changed last first."""
-    rows = [await _row(saver, thread, count) for thread, count in (await _counts(saver.conn)).items()]
+    rows = [await _row(saver, thread, count) for thread, count in (await thread_counts(saver.conn)).items()]
     return sorted(rows, key=lambda row: row.updated, reverse=True)
 
 
-async def _counts(connection: Connection) -> dict[str, int]:
+async def thread_counts(connection: Connection) -> dict[str, int]:
     """Thread ids and their number of checkpoints; none where the database never held a thread."""
     async with connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'") as found:
         if await found.fetchone() is None:
@@ -121,7 +124,7 @@ def _node(channel: str, value: Any) -> str | None:
 
 async def read_thread(saver: AsyncSqliteSaver, thread_id: str) -> dict[str, Any]:
     """Messages and record of a thread. Raises `UnknownThreadError` with the nearest names."""
-    known = await _counts(saver.conn)
+    known = await thread_counts(saver.conn)
     if thread_id not in known:
         raise UnknownThreadError(f"There is no thread {thread_id!r}. {_nearest(thread_id, list(known))}")
     values = await _values(saver, thread_id)
@@ -142,9 +145,24 @@ async def _values(saver: AsyncSqliteSaver, thread_id: str) -> Mapping[str, Any]:
     builder.add_node("nothing", lambda _: {})
     builder.add_edge(START, "nothing")
     builder.add_edge("nothing", END)
-    snapshot = await builder.compile(checkpointer=saver).aget_state(_config(thread_id))
+    with _foreign_channels_expected():
+        snapshot = await builder.compile(checkpointer=saver).aget_state(_config(thread_id))
     values: Mapping[str, Any] = snapshot.values
     return values
+
+
+@contextmanager
+def _foreign_channels_expected() -> Iterator[None]:
+    """Keep LangGraph from warning of pending writes to channels and nodes of the graph that wrote the thread."""
+
+    def graver(record: logging.LogRecord) -> bool:
+        return record.levelno > logging.WARNING
+
+    LANGGRAPH.addFilter(graver)
+    try:
+        yield
+    finally:
+        LANGGRAPH.removeFilter(graver)
 
 
 def _config(thread_id: str) -> RunnableConfig:

@@ -2,7 +2,8 @@
 
 A file holds one conversation a line (JSON Lines): an object with `messages` and maybe an `id`, or a bare list of
 messages. A file that is one JSON value is understood too: a list of conversations, or a single one. A line without
-messages is skipped and told to `note`; anything that cannot be understood is a `RecordingError` that names the place.
+messages and a message that no provider would take are skipped and told to `note`; anything that cannot be understood is
+a `RecordingError` that names the place.
 
 Message ids are made from conversation id and position, so the same recording always gives the same messages.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +37,9 @@ Note = Callable[[str], None]
 DIGITS = 20
 """Digits and sign of a 64-bit number at most."""
 
+TOOL_ROLES = ("tool", "function")
+
+_short = reprlib.Repr()
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -72,64 +77,103 @@ class Recording:
         return list(self.messages[start:end])
 
 
-def read_recordings(file: Path, limit: int | None = None, note: Note = lambda _: None) -> Iterator[Recording]:
-    """The conversations of `file`, at most `limit`, each read when it is asked for."""
+def read_recordings(
+    file: Path, limit: int | None = None, note: Note = lambda _: None, *, content: Path | None = None
+) -> Iterator[Recording]:
+    """The conversations of `file`, at most `limit`, each read when it is asked for; from `content`, if that is given."""
     seen: dict[str, int] = {}
-    for place, value in _records(file):
+    for number, value in _records(content or file, str(file)):
         if limit is not None and sum(seen.values()) >= limit:
             return
-        messages = value.get("messages") if isinstance(value, dict) else value
-        if not isinstance(messages, list) or not messages:
-            note(f"{place}: no messages, skipped")
+        place = f"{file}:{number}"
+        messages = list(_usable(value, place, note))
+        if not messages:
             continue
-        name = _name(value, place)
+        name = _name(value, number)
         seen[name] = seen.get(name, 0) + 1
         unique = name if seen[name] == 1 else f"{name}~{seen[name]}"
-        yield Recording(unique, file, [_message(m, f"{unique}-{i}", i, place) for i, m in enumerate(messages)])
+        recording = Recording(unique, file, [_message(raw, f"{unique}-{i}", i, place) for i, raw in messages])
+        if not recording.calls:
+            note(f"{place}: no assistant message answers a user message, so there are no calls to measure")
+        yield recording
 
 
-def _name(value: Any, place: str) -> str:
+def _name(value: Any, number: int) -> str:
     named = value.get("id") if isinstance(value, dict) else None
-    return str(named) if isinstance(named, str | int) and str(named).strip() else f"line-{place.rpartition(':')[2]}"
+    return str(named) if isinstance(named, str | int) and str(named).strip() else f"line-{number}"
+
+
+def _usable(value: Any, place: str, note: Note) -> Iterator[tuple[int, Any]]:
+    """The messages of a conversation with their positions; the others are told to `note`."""
+    messages = value.get("messages") if isinstance(value, dict) else value
+    if not isinstance(messages, list) or not messages:
+        note(f"{place}: {_no_messages(value)}; expected is the key `messages` with a list of messages; skipped")
+        return
+    for index, raw in enumerate(messages):
+        if fault := _fault(raw):
+            note(f"{place}: message {index} {fault}; skipped")
+        else:
+            yield index, raw
+
+
+def _no_messages(value: Any) -> str:
+    if isinstance(value, dict) and "messages" in value and value["messages"] != []:
+        return f"`messages` is {_short.repr(value['messages'])}, which is not a list"
+    return "no messages"
+
+
+def _fault(raw: Any) -> str | None:
+    """Why no provider would take a message; None where one may."""
+    if not isinstance(raw, dict):
+        return None
+    content = raw.get("content")
+    if not (content is None or isinstance(content, str) or _is_blocks(content)):
+        return f"has the content {_short.repr(content)}, which is neither text nor a list of blocks"
+    if raw.get("role") in TOOL_ROLES and not raw.get("tool_call_id"):
+        return "is a tool result without a tool_call_id"
+    return None
+
+
+def _is_blocks(content: Any) -> bool:
+    return isinstance(content, list) and all(isinstance(block, str | dict) for block in content)
 
 
 # Files
 
 
-def _records(file: Path) -> Iterator[tuple[str, Any]]:
-    """The JSON values of a file, each with its place."""
+def _records(file: Path, name: str) -> Iterator[tuple[int, Any]]:
+    """The JSON values of a file, each with its line; faults are told of `name`."""
     try:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
                 try:
-                    value = _parsed(line, f"{file}:{number}")
+                    value = _parsed(line, f"{name}:{number}")
                 except RecordingError:
-                    yield from _single(file, number)
+                    yield from _single(file, name, number)
                     return
                 if number == 1 and _is_conversations(value):
-                    yield from _single(file, number)
+                    yield from _single(file, name, number)
                     return
-                yield f"{file}:{number}", value
+                yield number, value
     except OSError as error:
-        raise RecordingError(f"{file}: cannot be read ({error.strerror or error}); name a readable file") from error
+        raise RecordingError(f"{name}: cannot be read ({error.strerror or error}); name a readable file") from error
 
 
-def _single(file: Path, broken: int) -> Iterator[tuple[str, Any]]:
+def _single(file: Path, name: str, broken: int) -> Iterator[tuple[int, Any]]:
     """The conversations of a file that is one JSON value; a fault is blamed on the line that is `broken`."""
     with file.open("rb") as lines:
         head = [line for _, line in zip(range(broken), lines, strict=False)]
         if any(line.strip() for line in head[:-1]):
-            _parsed(head[-1], f"{file}:{broken}")
+            _parsed(head[-1], f"{name}:{broken}")
         whole = b"".join([*head, *lines])
     try:
-        value = _parsed(whole, f"{file}:{broken}")
+        value = _parsed(whole, f"{name}:{broken}")
     except RecordingError:
-        _parsed(head[-1], f"{file}:{broken}")
+        _parsed(head[-1], f"{name}:{broken}")
         raise
-    for number, conversation in enumerate(value if _is_conversations(value) else [value], 1):
-        yield f"{file}:{number}", conversation
+    yield from enumerate(value if _is_conversations(value) else [value], 1)
 
 
 def _is_conversations(value: Any) -> bool:
@@ -174,7 +218,7 @@ def _clean(value: Any) -> Any:
 def _message(raw: Any, id: str, index: int, place: str) -> BaseMessage:
     if not isinstance(raw, dict):
         raise RecordingError(f"{place}: message {index} is not an object but {type(raw).__name__}")
-    content, name = _content(raw.get("content")), raw.get("name")
+    content, name = "" if raw.get("content") is None else raw["content"], raw.get("name")
     named = {"id": id, **({"name": name} if isinstance(name, str) and name else {})}
     match raw.get("role"):
         case "system" | "developer":
@@ -183,18 +227,10 @@ def _message(raw: Any, id: str, index: int, place: str) -> BaseMessage:
             return HumanMessage(content, **named)
         case "assistant" | "ai":
             return _reply(raw, content, named, f"{place}: message {index}")
-        case "tool" | "function":
-            return ToolMessage(content, tool_call_id=str(raw.get("tool_call_id") or ""), **named)
+        case role if role in TOOL_ROLES:
+            return ToolMessage(content, tool_call_id=str(raw["tool_call_id"]), **named)
     known = "system, developer, user, assistant, tool"
     raise RecordingError(f"{place}: message {index} has the role {raw.get('role')!r}; known are {known}")
-
-
-def _content(content: Any) -> Any:
-    if content is None:
-        return ""
-    if isinstance(content, list) and all(isinstance(block, str | dict) for block in content):
-        return content
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
 def _reply(raw: dict[str, Any], content: Any, named: dict[str, Any], place: str) -> AIMessage:

@@ -10,33 +10,32 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from .console import data_console, print_json
+from .console import data_console, print_json, print_table, say
 
 if TYPE_CHECKING:
     from .reading import ThreadRow
 
-app = typer.Typer(name="threads", help="List the threads, the one changed last first.", invoke_without_command=True)
 
-
-@app.callback()
-def list_(
-    context: typer.Context,
+def threads(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
     config: Annotated[Path | None, typer.Option(metavar="PATH", help="Configuration file.")] = None,
 ) -> None:
     """List the threads, the one changed last first."""
-    if context.invoked_subcommand is not None:
-        return
     from langgraph_memory.config import load_config
 
-    from .database import database_of
+    from .database import database_of, none_here
 
-    file = database_of(load_config(config).config)
+    settings = load_config(config).config
+    file = database_of(settings)
     rows = asyncio.run(_rows(file)) if file else []
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
-        data_console().print(_table(rows))
+        print_table(_table(rows), data_console())
+    if file is None:
+        say(none_here(settings))
+    elif not rows:
+        say(f"{file}: the database holds no threads.")
 
 
 async def _rows(file: Path) -> list[ThreadRow]:
@@ -48,11 +47,12 @@ async def _rows(file: Path) -> list[ThreadRow]:
 
 
 def _table(rows: list[ThreadRow]) -> Table:
-    table = Table("thread", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("thread", overflow="fold")
     for name in ("messages", "checkpoints"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("updated", no_wrap=True)
-    table.add_column("next")
+    table.add_column("next", overflow="fold")
     for row in rows:
         counts = (f"{row.messages:,}", f"{row.checkpoints:,}")
         table.add_row(Text(row.thread_id), *counts, row.updated[:19].replace("T", " "), Text(", ".join(row.next)))

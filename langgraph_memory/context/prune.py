@@ -33,18 +33,26 @@ def shorten(message: BaseMessage, limit: int) -> BaseMessage:
 
 
 def _shortened(content: Any, limit: int, ref: str | None) -> Any:
-    if isinstance(content, str):
-        return _cut(content, limit, ref)
-    texts = [_block_text(block) for block in content]
-    text = "".join(texts)
+    text = content_text(content)
     cut = _cut(text, limit, ref)
-    if cut == text:
-        return content
-    first = next(i for i, part in enumerate(texts) if part)
+    return content if cut == text else with_text(content, cut)
+
+
+def content_text(content: Any) -> str:
+    """The text of a content that can be cut."""
+    return content if isinstance(content, str) else "".join(map(block_text, content))
+
+
+def with_text(content: Any, text: str) -> Any:
+    """`content` with `text` where its first text stood and no other text; images and other blocks stay."""
+    if isinstance(content, str):
+        return text
+    texts = [bool(block_text(block)) for block in content]
+    first = texts.index(True)
     return [
-        {"type": "text", "text": cut} if i == first else block
-        for i, (block, part) in enumerate(zip(content, texts, strict=True))
-        if i == first or not part
+        {"type": "text", "text": text} if i == first else block
+        for i, block in enumerate(content)
+        if i == first or not texts[i]
     ]
 
 
@@ -54,7 +62,7 @@ def _cut(text: str, limit: int, ref: str | None) -> str:
     return soft_trim(text, limit, ref) if limit > CLEAR else hard_clear(text, ref)
 
 
-def _block_text(block: Any) -> str:
+def block_text(block: Any) -> str:
     """Text of a block that can be cut; empty for images, files and everything else."""
     if isinstance(block, str):
         return block
@@ -62,14 +70,13 @@ def _block_text(block: Any) -> str:
         return ""
     inner = block.get("text") if block.get("type") == "text" else block.get("content")
     if isinstance(inner, list):
-        return "".join(map(_block_text, inner))
+        return "".join(map(block_text, inner))
     return inner if isinstance(inner, str) else ""
 
 
 def text_size(message: BaseMessage) -> int:
     """Characters of a message that pruning could take away."""
-    content = message.content
-    return len(content) if isinstance(content, str) else sum(len(_block_text(block)) for block in content)
+    return len(content_text(message.content))
 
 
 def rule_limit(size: int, watermark: Watermark) -> int | None:

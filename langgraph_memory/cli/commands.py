@@ -1,0 +1,89 @@
+"""The commands of `lgm`, and how one is run: its errors and the library's warnings become lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from langgraph_memory.errors import LangGraphMemoryError
+
+from . import config, look, replay, threads
+from .console import say, use_utf8
+
+DISTRIBUTION = "langgraph-memory-middleware"
+ADVICE = {"No token ranks": f"Exact counts: pip install '{DISTRIBUTION}[offline-tokens]'"}
+"""What the user of a command can do about a warning, by how the warning begins."""
+
+app = typer.Typer(
+    name="lgm",
+    help="Memory for LangGraph agents: replay recorded conversations through it, and look at threads.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("replay")(replay.replay)
+app.command("threads")(threads.threads)
+app.command("context")(look.context)
+app.command("view")(look.view)
+app.add_typer(config.app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"langgraph_memory {version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> str | int | None:
+    """Run the command that was asked for; returns the exit code."""
+    use_utf8()
+    try:
+        with _warnings_said():
+            app()
+    except LangGraphMemoryError as error:
+        say(f"Error: {error}")
+        return 2
+    except SystemExit as leaving:
+        return leaving.code
+    return 0
+
+
+class _Saying(logging.Handler):
+    """Says each warning once, as one line."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._said = set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        advice = next((what for beginning, what in ADVICE.items() if text.startswith(beginning)), "")
+        cause = f"({record.exc_info[1]})" if record.exc_info else ""
+        line = " ".join(filter(None, (text, cause, advice)))
+        if line not in self._said:
+            self._said.add(line)
+            say(line)
+
+
+@contextmanager
+def _warnings_said() -> Iterator[None]:
+    logger, handler = logging.getLogger("langgraph_memory"), _Saying()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
