@@ -421,7 +421,7 @@ def _messages_of(state: Any) -> tuple[BaseMessage, ...]:
     messages = _channel(state, MESSAGES) or ()
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise LangGraphMemoryError(f"The state's 'messages' are a {type(messages).__name__}, not a list of messages.")
-    if all(isinstance(message, BaseMessage) for message in messages):
+    if all(issubclass(kind, BaseMessage) for kind in set(map(type, messages))):
         return tuple(messages)
     return tuple(convert_to_messages(messages))
 

@@ -24,6 +24,7 @@ from .text import to_json
 from .tokens import TokenCounter, count_message
 
 MEMO_SIZE = 16_384
+WATCHED = 100
 Mark = tuple[str | None, Any, Any, Any]
 """What makes a message the same message: id, content, calls and the call it answers."""
 
@@ -67,6 +68,8 @@ class History:
     systems: tuple[int, ...] = ()
     """Positions of the system messages."""
     marks: list[Mark] = field(default_factory=list, repr=False)
+    columns: tuple[list[Any], list[Any]] = field(default=([], []), repr=False)
+    """Ids and contents of the marks, side by side to be compared at once."""
     memo: dict[Hashable, int] = field(default_factory=dict, repr=False)
     """Token counts of messages that stand only in the view; a cache shared by the histories of a thread."""
 
@@ -94,12 +97,16 @@ class History:
         return next(i for i, (mine, theirs) in enumerate(zip(self.marks, marks, strict=False)) if mine != theirs)
 
     def _unchanged(self, size: int) -> bool:
-        """Whether the first `size` message objects are still as they were: a cheaper check than new marks."""
-        fields, marks = [message.__dict__ for message in self.messages[:size]], self.marks[:size]
+        """Whether the first `size` message objects are still as they were: a cheaper check than new marks.
+
+        Ids and contents are compared for all of them, everything for the newest, which is where others write in place.
+        """
+        ids, contents = self.columns
+        fields = list(map(vars, self.messages[:size]))
         return (
-            [field["content"] for field in fields] == [mark[1] for mark in marks]
-            and [field["id"] for field in fields] == [mark[0] for mark in marks]
-            and [field.get("tool_calls") for field in fields] == [mark[2] for mark in marks]
+            [field["content"] for field in fields] == contents[:size]
+            and [field["id"] for field in fields] == ids[:size]
+            and list(map(_mark, self.messages[:size][-WATCHED:])) == self.marks[:size][-WATCHED:]
         )
 
     def _over(self, messages: Sequence[BaseMessage]) -> History:
@@ -114,6 +121,7 @@ class History:
             self.positions,
             self.systems,
             self.marks,
+            self.columns,
             self.memo,
         )
 
@@ -135,9 +143,12 @@ class History:
             keys.append(key)
         systems = tuple(i for i in self.systems if i < shared)
         systems += tuple(i for i in range(shared, len(messages)) if isinstance(messages[i], SystemMessage))
+        columns = [mark[0] for mark in marks], [mark[1] for mark in marks]
         sums = self.sums[: shared + 1]
         sums += list(accumulate(tokens[shared:], initial=sums[-1]))[1:]
-        return History(self.counter, messages, keys, digests, tokens, sums, positions, systems, marks, self.memo)
+        return History(
+            self.counter, messages, keys, digests, tokens, sums, positions, systems, marks, columns, self.memo
+        )
 
     def span(self, start: int, end: int) -> int:
         """Tokens of messages start…end-1 as they stand."""
