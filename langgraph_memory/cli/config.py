@@ -106,8 +106,13 @@ def _caps(loaded: LoadedConfig) -> tuple[Cap, ...]:
     from langgraph_memory.context.budget import TokenBudget
     from langgraph_memory.context.tokens import ESTIMATOR
 
-    sections = {"budget": memory.budget, "compaction": memory.compaction, "pruning": memory.pruning}
-    return TokenBudget.of(memory.context_window, counter=ESTIMATOR, **sections).caps
+    return TokenBudget.of(
+        memory.context_window,
+        counter=ESTIMATOR,
+        budget=memory.budget,
+        compaction=memory.compaction,
+        pruning=memory.pruning,
+    ).caps
 
 
 def _table(rows: dict[str, dict[str, Any]]) -> Table:

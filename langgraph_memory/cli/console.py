@@ -66,7 +66,7 @@ def fits(table: Table, console: Console) -> bool:
 
 def print_table(table: Table, console: Console) -> None:
     """`table`, of which nothing is cut off: in a pipe it is as wide as it needs, and where it does not fit, a line
-    is printed for each cell, as `heading: value`."""
+    is printed for each cell that is not empty, as `heading: value`."""
     if is_piped(console):
         console.width = max(console.width, _full_width(table, console))
     if fits(table, console):
@@ -76,7 +76,8 @@ def print_table(table: Table, console: Console) -> None:
         if number:
             console.print()
         for column, cell in zip(table.columns, row, strict=True):
-            console.print(Text(f"{column.header}: ") + Text(str(cell)), soft_wrap=True)
+            if str(cell):
+                console.print(Text(f"{column.header}: {cell}"), soft_wrap=True)
 
 
 def _full_width(table: Table, console: Console) -> int:

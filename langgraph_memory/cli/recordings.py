@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +38,9 @@ DIGITS = 20
 
 TOOL_ROLES = ("tool", "function")
 
-_short = reprlib.Repr()
+SHOWN = 60
+"""Characters of a value that are shown at most."""
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -80,7 +81,10 @@ class Recording:
 def read_recordings(
     file: Path, limit: int | None = None, note: Note = lambda _: None, *, content: Path | None = None
 ) -> Iterator[Recording]:
-    """The conversations of `file`, at most `limit`, each read when it is asked for; from `content`, if that is given."""
+    """The conversations of `file`, at most `limit`, each read when it is asked for.
+
+    `content` is where its bytes are, if that is not `file` itself.
+    """
     seen: dict[str, int] = {}
     for number, value in _records(content or file, str(file)):
         if limit is not None and sum(seen.values()) >= limit:
@@ -118,7 +122,7 @@ def _usable(value: Any, place: str, note: Note) -> Iterator[tuple[int, Any]]:
 
 def _no_messages(value: Any) -> str:
     if isinstance(value, dict) and "messages" in value and value["messages"] != []:
-        return f"`messages` is {_short.repr(value['messages'])}, which is not a list"
+        return f"`messages` is {_shown(value['messages'])}, which is not a list"
     return "no messages"
 
 
@@ -128,10 +132,16 @@ def _fault(raw: Any) -> str | None:
         return None
     content = raw.get("content")
     if not (content is None or isinstance(content, str) or _is_blocks(content)):
-        return f"has the content {_short.repr(content)}, which is neither text nor a list of blocks"
+        return f"has the content {_shown(content)}, which is neither text nor a list of blocks"
     if raw.get("role") in TOOL_ROLES and not raw.get("tool_call_id"):
         return "is a tool result without a tool_call_id"
     return None
+
+
+def _shown(value: Any) -> str:
+    """The beginning of `value`, in JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _is_blocks(content: Any) -> bool:
@@ -230,7 +240,7 @@ def _message(raw: Any, id: str, index: int, place: str) -> BaseMessage:
         case role if role in TOOL_ROLES:
             return ToolMessage(content, tool_call_id=str(raw["tool_call_id"]), **named)
     known = "system, developer, user, assistant, tool"
-    raise RecordingError(f"{place}: message {index} has the role {raw.get('role')!r}; known are {known}")
+    raise RecordingError(f"{place}: message {index} has the role {_shown(raw.get('role'))}; known are {known}")
 
 
 def _reply(raw: dict[str, Any], content: Any, named: dict[str, Any], place: str) -> AIMessage:

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from langgraph_memory.config import CompactionConfig
+from langgraph_memory.errors import ConfigError
+
 from .console import data_console, print_json, say
 
 FilesArgument = Annotated[
@@ -14,20 +17,41 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="[FILE]...",
         show_default=False,
-        help="Recordings, one conversation a line (JSON Lines, OpenAI-style messages). Without one: a made sample.",
+        help="Recordings, one conversation a line (JSON Lines, OpenAI-style messages); - is standard input. Without "
+        "one: a made sample.",
     ),
 ]
+
+SMALLEST_WINDOW = 500
+"""As in the configuration."""
+
+
+def _checked_model(name: str | None) -> str | None:
+    """`name`, if the configuration would take it."""
+    try:
+        return CompactionConfig(model=name).model
+    except ConfigError as error:
+        raise typer.BadParameter(f'{name!r}; allowed: PROVIDER:NAME, as in "openai:gpt-5-mini"') from error
 
 
 def replay(
     files: FilesArgument = None,
     window: Annotated[
         int | None,
-        typer.Option(min=1, show_default=False, help="Context window in tokens; without it the configuration's."),
+        typer.Option(
+            min=SMALLEST_WINDOW,
+            show_default=False,
+            help="Context window in tokens; without it the configuration's number, or if that is auto, 12,000 for the "
+            "sample and 32,000 for files.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="PROVIDER:NAME", help="Model that writes the summaries; without it they are extracted."),
+        typer.Option(
+            metavar="PROVIDER:NAME",
+            callback=_checked_model,
+            help="Model that writes the summaries; without it they are extracted.",
+        ),
     ] = None,
     thread: Annotated[
         str | None,
@@ -45,15 +69,14 @@ def replay(
     again. The exit code is 1 where a view did not fit, was invalid or had lost the request, or a conversation stopped.
     """
     from .replay_run import Request, run
-    from .replay_table import hints, table
+    from .replay_table import hints, print_result
 
     request = Request(tuple(files or ()), window, model, thread, limit, config)
     result = run(request)
     if as_json:
         print_json(result.to_json())
     else:
-        console = data_console()
-        console.print(table(result, console.width))
+        print_result(result, data_console())
     for hint in hints(result, request):
         say(hint)
     raise typer.Exit(0 if result.sound else 1)

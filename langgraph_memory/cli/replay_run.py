@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from langgraph_memory import MemoryMiddleware
 from langgraph_memory.config import RuntimeConfig, load_config
 from langgraph_memory.context.text import clean_text
+from langgraph_memory.errors import ConfigError
+from langgraph_memory.models import Model, resolve_model
 
 from .database import open_memory
 from .errors import RecordingError
 from .meter import Totals
+from .reading import thread_counts
 from .recordings import Note, Recording, read_recordings
-from .replay_engine import DEFAULT_WINDOW, Outcome, replay, replay_config
+from .replay_engine import DEFAULT_WINDOW, Outcome, replay, replay_config, window_of
 from .sample import SAMPLE_THREAD, SAMPLE_WINDOW, run_sample
+from .streams import Source, readable
 from .watch import Watch
 
 
@@ -39,6 +46,10 @@ class Result:
     """The outcomes of all conversations."""
 
     outcomes: tuple[Outcome, ...]
+    window: int
+    """The window of this replay; a thread that was complete before has figures of another one, maybe."""
+    threads: frozenset[str]
+    """All threads of the database."""
 
     @property
     def total(self) -> Totals:
@@ -65,39 +76,61 @@ def run(request: Request) -> Result:
     window = DEFAULT_WINDOW if request.files else SAMPLE_WINDOW
     config = replay_config(load_config(request.config).config, request.window, window)
     watch = Watch(has_model=bool(request.model or config.memory.compaction.model))
+    model = named_model(request.model)
     if not request.files:
-        return asyncio.run(_replay_sample(request, config, watch))
-    survey = survey_files(request, watch.say)
-    return asyncio.run(_replay_files(request, config, watch, survey))
+        return asyncio.run(_replay_sample(request, config, model, watch))
+    with readable(request.files) as sources:
+        survey = survey_files(request, sources, watch.say)
+        return asyncio.run(_replay_files(survey, recordings(sources, request.limit), config, model, watch))
 
 
-async def _replay_files(request: Request, config: RuntimeConfig, watch: Watch, survey: Survey) -> Result:
-    outcomes, conversations = [], recordings(request)
+async def _replay_files(
+    survey: Survey, conversations: Iterator[Recording], config: RuntimeConfig, model: Model | None, watch: Watch
+) -> Result:
+    outcomes = []
     with watch.running(survey.calls):
-        async with open_memory(config, model=request.model, on_event=watch.on_event) as memory:
+        async with open_memory(config, model=model, on_event=watch.on_event) as memory:
             for thread in survey.threads:
-                recording = await asyncio.to_thread(next, conversations)
+                recording = await asyncio.to_thread(next, conversations, None)
+                if recording is None:
+                    raise RecordingError(f"The conversation of {thread!r} is gone: its file has changed meanwhile.")
                 outcomes.append(await replay(memory, recording, thread, watch))
-    return Result(tuple(outcomes))
+            return await _result(memory, outcomes)
 
 
-async def _replay_sample(request: Request, config: RuntimeConfig, watch: Watch) -> Result:
+async def _replay_sample(request: Request, config: RuntimeConfig, model: Model | None, watch: Watch) -> Result:
     with watch.running(None):
-        async with open_memory(config, model=request.model, on_event=watch.on_event) as memory:
+        async with open_memory(config, model=model, on_event=watch.on_event) as memory:
             outcome = await run_sample(memory, clean_text(request.thread or SAMPLE_THREAD), watch)
-    return Result((outcome,))
+            return await _result(memory, [outcome])
 
 
-def recordings(request: Request, note: Note = lambda _: None) -> Iterator[Recording]:
-    for file in request.files:
-        yield from read_recordings(file, request.limit, note)
+async def _result(memory: MemoryMiddleware, outcomes: list[Outcome]) -> Result:
+    assert isinstance(memory.saver, AsyncSqliteSaver)
+    return Result(tuple(outcomes), window_of(memory), frozenset(await thread_counts(memory.saver.conn)))
 
 
-def survey_files(request: Request, note: Note) -> Survey:
+def named_model(name: str | None) -> Model | None:
+    """The model of --model. Raises `ConfigError` saying what is allowed there."""
+    try:
+        return resolve_model(name, "--model")
+    except ConfigError as error:
+        raise ConfigError(
+            f"--model: {name!r} cannot be used: {str(error.__cause__).rstrip('.')}. Allowed is PROVIDER:NAME of an "
+            "installed LangChain provider with its key set."
+        ) from error
+
+
+def recordings(sources: Sequence[Source], limit: int | None, note: Note = lambda _: None) -> Iterator[Recording]:
+    for source in sources:
+        yield from read_recordings(source.file, limit, note, content=source.content)
+
+
+def survey_files(request: Request, sources: Sequence[Source], note: Note) -> Survey:
     """Read everything once, so that a fault in the last file stops the replay before its beginning."""
-    found = [(recording.file, recording.id, recording.calls) for recording in recordings(request, note)]
+    found = [(each.file, each.id, each.calls) for each in recordings(sources, request.limit, note)]
     if not found:
-        raise RecordingError(f"No conversations to replay in {', '.join(map(str, request.files))}.")
+        raise RecordingError(f"No conversations to replay in {', '.join(str(each.file) for each in sources)}.")
     threads = [_thread(request.thread, file, id, len(found)) for file, id, _ in found]
     if len(set(threads)) < len(threads):
         twice = next(thread for thread in threads if threads.count(thread) > 1)

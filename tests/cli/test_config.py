@@ -5,8 +5,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langgraph_memory.cli.config import app
-from langgraph_memory.config import RuntimeConfig, config_values, json_schema
+from langgraph_memory.config import RuntimeConfig, config_fields, config_values, json_schema
 from langgraph_memory.errors import ConfigError
+
+PLANNED = {key for key, info in config_fields().items() if (info.json_schema_extra or {}).get("x-status") == "planned"}
+TOOLS = [f"a_tool_with_a_name_{number}" for number in range(40)]
+KEY = "memory.pruning.exclude_tools"
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +20,7 @@ def in_empty_folder(tmp_path, monkeypatch):
         monkeypatch.delenv(f"LANGGRAPH_MEMORY_{name}", raising=False)
 
 
-def lgm_config(*args: str, **environ: str) -> Result:
+def lgm_config(*args: str, **environ: str | None) -> Result:
     return CliRunner().invoke(app, list(args), env={"COLUMNS": "200", **environ})
 
 
@@ -57,15 +61,30 @@ def test_show_prints_every_key_with_value_and_origin():
     lines = lgm_config("show", path, LANGGRAPH_MEMORY_DB_PATH="b.db").stdout.splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
     assert list(rows) == list(config_values(RuntimeConfig()))
-    assert rows["memory.namespace"] == ['["[bold]潮汐"]', "c.json"]
+    assert rows["memory.namespace"][:2] == ['["[bold]潮汐"]', "c.json"]
     assert rows["persistence.thread_db"] == ['"b.db"', "LANGGRAPH_MEMORY_DB_PATH"]
     assert rows["memory.pruning.protect_recent"] == ["3", "default"]
+    assert {key for key, row in rows.items() if row[-1] == "planned"} == PLANNED
+
+
+@pytest.mark.parametrize("width", [None, 20, 60, 100, 200])
+def test_show_cuts_nothing_off(width):
+    path = write("c.json", {"persistence": {"thread_db": "a" * 300}, "memory": {"pruning": {"exclude_tools": TOOLS}}})
+    out = lgm_config("show", path, COLUMNS=width and str(width)).stdout
+    assert "…" not in out
+    together = "".join(out.split())
+    assert together.count("a") >= 300
+    assert all(f'"{tool}"' in together for tool in TOOLS) or width
+    if width is None:
+        lines = [line.split(maxsplit=1)[1] for line in out.splitlines()]
+        assert json.loads(lines[1 + list(config_values(RuntimeConfig())).index(KEY)].partition(" c.json")[0]) == TOOLS
 
 
 def test_show_json_prints_one_object_however_narrow_the_terminal():
     path = write("c.json", {"memory": {"namespace": ["潮" * 200]}})
     shown = json.loads(lgm_config("show", path, "--json", COLUMNS="20").stdout)
-    assert shown["memory.namespace"] == {"value": ["潮" * 200], "origin": "c.json"}
+    assert shown["memory.namespace"] | {"value": ["潮" * 200], "origin": "c.json"} == shown["memory.namespace"]
+    assert {key for key, row in shown.items() if row["planned"]} == PLANNED
     assert {key: row["value"] for key, row in shown.items() if row["origin"] == "default"} == {
         key: value for key, value in config_values(RuntimeConfig()).items() if key != "memory.namespace"
     }
@@ -73,3 +92,31 @@ def test_show_json_prints_one_object_however_narrow_the_terminal():
 
 def test_schema_prints_the_json_schema():
     assert json.loads(lgm_config("schema").stdout) == json_schema()
+
+
+def test_check_names_the_keys_that_are_set_but_only_planned():
+    path = write("c.json", {"memory": {"flush": {"enabled": True}, "tokenizer": "estimate"}})
+    assert "memory.flush.enabled" in PLANNED
+    result = lgm_config("check", path)
+    assert (result.exit_code, result.stdout) == (0, "c.json: valid\n")
+    assert result.stderr == "accepted; takes effect in a later release: memory.flush.enabled\n"
+
+
+def test_check_names_the_sizes_that_the_window_does_not_allow():
+    path = write("c.json", {"memory": {"context_window": 8000, "compaction": {"reserve_tokens": 2000}}})
+    lines = lgm_config("check", path).stderr.splitlines()
+    keys = ["memory.budget.response_tokens", "memory.compaction.keep_recent_tokens"]
+    assert [line.split()[0] for line in lines][:2] == keys
+    assert lines[0].endswith("is 2000, used is 1000 because of memory.context_window, which is 8000")
+
+
+def test_check_json_says_all_of_it_in_one_object():
+    path = write("c.json", {"memory": {"context_window": 8000, "flush": {"enabled": True}}})
+    result = lgm_config("check", path, "--json")
+    shown = json.loads(result.stdout)
+    assert (shown["file"], shown["valid"], shown["planned"]) == ("c.json", True, ["memory.flush.enabled"])
+    assert {"key": "memory.budget.response_tokens", "configured": 2000, "used": 1000} in shown["capped"]
+    assert result.stderr == ""
+    bad = lgm_config("check", write("bad.json", {"memory": {"tokenizer": 5}, "pruning": {}}), "--json")
+    shown = json.loads(bad.stdout)
+    assert (bad.exit_code, shown["valid"], len(shown["problems"])) == (2, False, 2)

@@ -67,7 +67,43 @@ def test_lines_without_messages_are_skipped_with_a_note():
     notes: list[str] = []
     path = write("r.jsonl", [{"id": "raw", "text": "t"}, ("x", [user("a")]), ("y", []), "word", 3])
     assert [recording.id for recording in read_recordings(path, note=notes.append)] == ["x"]
-    assert notes == [f"r.jsonl:{line}: no messages, skipped" for line in (1, 3, 4, 5)]
+    skipped = [note for note in notes if note.endswith("skipped")]
+    assert [note.split(": ")[0] for note in skipped] == [f"r.jsonl:{line}" for line in (1, 3, 4, 5)]
+    assert all("`messages`" in note for note in skipped)
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ({"role": "user", "content": 5}, "5"),
+        ({"role": "assistant", "content": {"text": None}}, '{"text": null}'),
+        ({"role": "user", "content": [1, 2]}, "[1, 2]"),
+        ({"role": "tool", "content": "t"}, "tool_call_id"),
+        ({"role": "tool", "content": "t", "tool_call_id": ""}, "tool_call_id"),
+    ],
+)
+def test_a_message_that_no_provider_would_take_is_skipped_with_a_note(message, named):
+    notes: list[str] = []
+    path = write("r.jsonl", [("x", [user("a"), assistant("b")]), ("y", [user("a"), message, assistant("b")])])
+    recording = list(read_recordings(path, note=notes.append))[1]
+    assert [m.id for m in recording.messages] == ["y-0", "y-2"]
+    assert [note.startswith("r.jsonl:2: message 1 ") and named in note for note in notes] == [True]
+
+
+@pytest.mark.parametrize("messages", [5, "text", {"role": "user"}, None])
+def test_messages_that_are_no_list_are_skipped_with_a_note(messages):
+    notes: list[str] = []
+    path = write("r.jsonl", [{"id": "x", "messages": messages}])
+    assert list(read_recordings(path, note=notes.append)) == []
+    assert [note.startswith("r.jsonl:1: ") and "not a list" in note for note in notes] == [True]
+
+
+def test_a_conversation_without_calls_is_kept_with_a_note():
+    notes: list[str] = []
+    path = write("r.jsonl", [("x", [user("a"), assistant("b")]), ("y", [user("a")]), ("z", [assistant("b")])])
+    assert len(list(read_recordings(path, note=notes.append))) == 3
+    assert [note.split(": ")[0] for note in notes] == ["r.jsonl:2", "r.jsonl:3"]
+    assert all("assistant" in note for note in notes)
 
 
 def test_the_limit_counts_conversations_and_not_lines():
@@ -92,7 +128,7 @@ def test_blank_lines_and_a_byte_order_mark_are_passed_over():
     [
         ('{"messages": []}\n{"id": \n', "r.jsonl:2: not JSON"),
         ('{"id": ', "r.jsonl:1: not JSON"),
-        ('{"messages": [{"role": "robot"}]}', "r.jsonl:1: message 0 has the role 'robot'"),
+        ('{"messages": [{"role": "robot"}]}', 'r.jsonl:1: message 0 has the role "robot"'),
         ('{"messages": ["hello"]}', "r.jsonl:1: message 0 is not an object"),
         ('{"messages": [{"role": "assistant", "tool_calls": ["x"]}]}', "r.jsonl:1: message 0 has a tool call"),
     ],

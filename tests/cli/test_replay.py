@@ -1,18 +1,23 @@
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from typer.testing import CliRunner
 
+from langgraph_memory.cli import app
 from langgraph_memory.cli.errors import RecordingError, ThreadMismatchError
-from langgraph_memory.cli.recordings import read_recordings
+from langgraph_memory.cli.recordings import Recording, read_recordings
+from langgraph_memory.cli.replay_table import unused
 from tests.support.data import data_dir, needs_recordings
 
 from .recorded import assistant, call, lgm, lgm_json, long_task, stored, texts, tool, user, write
@@ -67,12 +72,22 @@ def test_many_conversations_are_shown_a_row_a_file():
     assert [line.split()[0] for line in lines] == ["file", "a.jsonl", "b.jsonl", "total"]
 
 
-@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("width", [20, 40, 60, 70, 80, 120, 200])
 def test_the_table_keeps_its_names_and_numbers_in_a_narrow_terminal(width):
-    out = lgm("replay", write("task.jsonl", [("a", long_task())]), "--window", SMALL, COLUMNS=str(width)).stdout
-    assert all(len(line) <= width for line in out.splitlines())
-    assert "task/a" in out
-    assert "of 2,500" in out
+    result = lgm("replay", write("task.jsonl", [("a", long_task())]), "--window", SMALL, COLUMNS=str(width))
+    assert all(len(line) <= width for line in result.stdout.splitlines()) or width == 20
+    assert "task/a" in result.stdout
+    assert "of 2,500" in result.stdout
+    assert "…" not in result.stdout
+    assert ("sum." in result.stdout) == ("sum. is summaries" in result.stderr)
+
+
+@pytest.mark.parametrize("width", [70, 100, 130])
+def test_a_name_that_is_long_is_folded_and_pushes_no_figure_out(width):
+    path = write("task.jsonl", [("a" * 100, long_task(1, 1))])
+    out = lgm("replay", path, "--window", SMALL, COLUMNS=str(width)).stdout
+    assert out.count("a") >= 100
+    assert "of 2,500" in out and "…" not in out
 
 
 def test_the_summaries_are_written_by_the_model_that_is_named(monkeypatch):
@@ -143,14 +158,14 @@ def test_odd_recordings_are_replayed_as_they_are():
         assert texts(stored(row["thread_id"])) == recorded_texts(path, number), name
         assert (row["complete"], row["over"], row["invalid"], row["lost"]) == (True, 0, 0, 0), name
     again = lgm_json("replay", path)
-    assert [row["resumed_at"] for row in again["rows"]] == [len(messages) for messages in ODD.values()]
+    assert [row["resumed_at"] for row in again["rows"]] == [len(each.messages) for each in read_recordings(path)]
     assert again["total"] == result["total"]
 
 
 def test_a_file_without_conversations_is_an_error_and_its_lines_are_noted():
     result = lgm("replay", write("raw.jsonl", [{"id": "x", "text": "t"}]))
     assert isinstance(result.exception, RecordingError)
-    assert result.stderr == "raw.jsonl:1: no messages, skipped\n"
+    assert result.stderr.startswith("raw.jsonl:1: no messages")
 
 
 def test_a_fault_in_the_last_file_stops_the_replay_before_its_beginning():
@@ -158,6 +173,43 @@ def test_a_fault_in_the_last_file_stops_the_replay_before_its_beginning():
     result = lgm("replay", write("task.jsonl", [("a", long_task(1, 1))]), "broken.jsonl")
     assert isinstance(result.exception, RecordingError)
     assert not Path("memory").exists()
+
+
+def piped(*args: object, data: bytes) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "langgraph_memory", *map(str, args)]
+    return subprocess.run(command, input=data, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_stream_is_replayed_though_it_can_be_read_only_once(name):
+    data = write("task.jsonl", [("a", long_task(1, 1)), ("b", [user("u"), assistant("a")])]).read_bytes()
+    result = piped("replay", name, "--json", data=data)
+    assert result.returncode == 0, result.stderr
+    assert [row["thread_id"] for row in json.loads(result.stdout)["rows"]] == ["stdin/a", "stdin/b"]
+    assert texts(stored("stdin/a")) == recorded_texts(Path("task.jsonl"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_named_pipe_is_replayed():
+    data = write("task.jsonl", [("a", long_task(1, 1))]).read_bytes()
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_bytes, args=(data,))
+    writer.start()
+    assert lgm_json("replay", "pipe")["rows"][0]["complete"]
+    writer.join()
+
+
+def test_a_fault_in_a_stream_names_it_and_its_line():
+    result = CliRunner().invoke(app, ["replay", "-"], input='{"messages": []}\n{"id": ')
+    assert isinstance(result.exception, RecordingError)
+    assert str(result.exception).startswith("stdin:2: not JSON")
+    assert str(CliRunner().invoke(app, ["replay", "-"], input="").exception) == "No conversations to replay in stdin."
+
+
+def test_a_file_that_changes_between_its_two_readings_is_an_error(monkeypatch):
+    readings = iter([[Recording("a", Path("t.jsonl"), [])], []])
+    monkeypatch.setattr("langgraph_memory.cli.replay_run.read_recordings", lambda *_, **__: iter(next(readings)))
+    assert "has changed" in str(lgm("replay", "t.jsonl").exception)
 
 
 def test_files_whose_conversations_would_share_a_thread_are_refused():
@@ -186,6 +238,40 @@ def test_a_finished_thread_is_reported_with_the_figures_of_its_run():
     again = lgm("replay", path, "--window", SMALL, "--json")
     assert json.loads(again.stdout)["total"] == first["total"]
     assert "task/a: already complete (42 messages)" in again.stderr
+    assert "it ran with" not in again.stderr
+
+
+def test_a_finished_thread_under_another_window_is_said_to_have_kept_its_figures():
+    path = write("task.jsonl", [("a", long_task()), ("b", [user("u"), assistant("a")])])
+    lgm("replay", path, "--window", SMALL, "--limit", 1)
+    result = lgm("replay", path, "--window", 20_000)
+    said = [line for line in result.stderr.splitlines() if "it ran with" in line]
+    assert [line.split(":")[0] for line in said] == ["task/a"]
+    assert "2,500" in said[0] and "20,000" in said[0]
+
+
+def test_the_hints_name_only_what_is_left_to_do_and_a_thread_that_does_not_exist():
+    path = write("task.jsonl", [("a", long_task(1, 1))])
+    shown = [lgm("replay", path, *options).stderr for options in ([], ["--thread", "task/a-2"], [])]
+    assert all("Go on:" not in stderr for stderr in shown)
+    names = [re.search(r"^Anew: .*--thread (\S+)$", stderr, re.MULTILINE)[1] for stderr in shown]
+    assert names == ["task/a-2", "task/a-3", "task/a-3"]
+    huge = [{"role": "system", "content": "word " * 3000}, user("u"), assistant("a")]
+    stopped = lgm("replay", write("huge.jsonl", [("a", huge)]), "--window", SMALL)
+    assert "Go on:    lgm replay huge.jsonl --window 2500 --thread huge/a" in stopped.stderr
+
+
+@pytest.mark.parametrize(
+    ("threads", "free"),
+    [
+        ([], "t-2"),
+        (["t-2"], "t-3"),
+        (["t-2/a", "t-3"], "t-4"),
+        (["t-22"], "t-2"),
+    ],
+)
+def test_an_unused_name_is_that_of_no_thread_and_no_group_of_threads(threads, free):
+    assert unused("t", threads) == free
 
 
 def test_a_recording_that_has_grown_goes_on():
@@ -268,7 +354,8 @@ def test_ctrl_c_is_one_line_and_exit_code_130():
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
-    assert err.endswith("Interrupted. What was stored stays stored.\n")
+    assert err.splitlines()[-1].startswith("Interrupted. What was stored stays stored; go on with: ")
+    assert err.endswith(" -m langgraph_memory replay task.jsonl --window 2500\n")
     assert "Traceback" not in err
 
 
@@ -277,7 +364,7 @@ def test_nothing_is_written_but_the_database():
     lgm("replay", path, "--window", SMALL)
     lgm("view", "task/a")
     files = {file.as_posix() for file in Path().rglob("*") if file.is_file()}
-    assert files == {"task.jsonl", "memory/threads.db"}
+    assert files - {"memory/cache.db"} == {"task.jsonl", "memory/threads.db"}
 
 
 @needs_recordings

@@ -108,8 +108,34 @@ def test_what_waits_is_what_the_graph_itself_says():
 
 def test_without_a_database_there_are_no_threads_and_none_is_made():
     assert lgm_json("threads") == []
-    assert lgm("threads").exit_code == 0
+    for options in ([], ["--json"]):
+        result = lgm("threads", *options, LANGGRAPH_MEMORY_DB_PATH="some/where.db")
+        assert result.exit_code == 0
+        assert result.stderr.startswith("some/where.db: there is no database")
+        assert "lgm replay" in result.stderr
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 160])
+def test_a_list_of_threads_has_every_id_and_time_however_narrow_the_terminal(width):
+    lgm("replay", write("task.jsonl", [("a", [user("u")]), ("b" * 90, [user("u")])]))
+    updated = [row["updated"][:19].replace("T", " ") for row in lgm_json("threads")]
+    out = lgm("threads", COLUMNS=str(width)).stdout
+    assert "task/a" in out and out.count("b") >= 90 and "…" not in out
+    assert all(time in out for time in updated)
+
+
+def test_a_thread_of_a_killed_run_is_read_without_a_word_about_its_graph(caplog):
+    lgm("replay", write("task.jsonl", [("a", long_task(1, 1))]))
+    with closing(sqlite3.connect("memory/threads.db")) as database, database:
+        (first,) = database.execute("SELECT MIN(checkpoint_id) FROM checkpoints").fetchone()
+        for table in ("checkpoints", "writes"):
+            database.execute(f"DELETE FROM {table} WHERE checkpoint_id <> ?", (first,))
+        assert database.execute("SELECT 1 FROM writes WHERE channel LIKE 'branch:to:%'").fetchone()
+    caplog.clear()
+    for command in (["threads"], ["context", "task/a"], ["view", "task/a"]):
+        assert lgm(*command).stderr == ""
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("command", ["context", "view"])
