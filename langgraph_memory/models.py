@@ -22,8 +22,9 @@ def resolve_model(model: Model | str | None, key: str) -> Model | None:
     try:
         return init_chat_model(model)
     except Exception as error:
+        reason = str(error).rstrip(". ")
         raise ConfigError(
-            f"{key}: {model!r} cannot be used: {error}. Allowed is provider:name of an installed LangChain provider "
+            f"{key}: {model!r} cannot be used: {reason}. Allowed is provider:name of an installed LangChain provider "
             "with its key set, or pass a model object to MemoryMiddleware(model=…)."
         ) from error
 

@@ -14,6 +14,8 @@ LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 settings.register_profile(
     "tests",
     deadline=None,
+    # The same examples every time, unless more of them are asked for than a run of the suite can afford.
+    derandomize="LANGGRAPH_MEMORY_EXAMPLES" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     # Failing examples are printed; nothing is written into the folder of a test.
     database=None,

@@ -17,7 +17,7 @@ from ..config import CompactionConfig
 from .artifacts import artifacts, merge_artifacts
 from .budget import TokenBudget
 from .extract import extract
-from .groups import Pairing, request_run, units
+from .groups import Pairing, is_closable, request_run, units
 from .history import History
 from .record import Scope, Summary
 from .render import View, artifacts_text, summary_text
@@ -129,8 +129,9 @@ def _opens_turn(messages: Sequence[BaseMessage], position: int) -> bool:
 
 
 def _waits(pairing: Pairing, first: int, end: int) -> bool:
-    """Whether a call in this unit may still be answered."""
-    return any(not call.invalid for position in range(first, end) for call in pairing.unanswered.get(position, ()))
+    """Whether a call in this unit, which the model sees, may still be answered."""
+    open_calls = (pairing.unanswered.get(p, ()) for p in range(first, end) if is_closable(pairing.calls.get(p, ())))
+    return any(not call.invalid for calls in open_calls for call in calls)
 
 
 def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget: TokenBudget) -> Cut:

@@ -88,6 +88,11 @@ def _answer(pairing: Pairing, asked: dict[str, tuple[int, list[Call]]], position
     pairing.results.setdefault(owner, []).append(position)
 
 
+def is_closable(calls: Sequence[Call]) -> bool:
+    """Whether every call can be paired with a result; a message with another one cannot be sent."""
+    return all(call.id and call.name for call in calls)
+
+
 def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> list[tuple[int, int]]:
     """Ranges (first, end) that cover messages start… and part no pair, oldest first."""
     ranges: list[tuple[int, int]] = []

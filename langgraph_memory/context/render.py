@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from .groups import Call, Pairing, pair
+from .groups import Call, Pairing, is_closable, pair
 from .history import History
 from .prune import Pruner, shorten
 from .record import Scope, Summary
@@ -83,7 +83,7 @@ def _tail(history: History, scope: Scope, pairing: Pairing) -> Iterator[Part]:
         if not isinstance(message, AIMessage):
             yield _part(history, pruner, position)
         elif calls := pairing.calls.get(position):
-            if all(call.id and call.name for call in calls):
+            if is_closable(calls):
                 yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
         elif not _is_blank(message):

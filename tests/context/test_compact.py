@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from langgraph_memory.config import CompactionConfig
 from langgraph_memory.context.budget import Overhead, TokenBudget
@@ -173,6 +173,14 @@ def test_an_invalid_call_is_not_waited_for() -> None:
     found = cuts_of(thread, keep_messages=1)
     assert found.careful == found.usual
     assert found.careful is not None and found.careful.end == 23
+
+
+@pytest.mark.parametrize("broken", [{"id": None, "name": "dock_list"}, {"id": "x", "name": ""}])
+def test_a_call_that_is_not_shown_is_not_waited_for(broken: dict[str, Any]) -> None:
+    unseen = AIMessage("", tool_calls=[{"args": {}, **broken}])
+    thread = named([*chat(3), unseen, *chat(10)])
+    found = cuts_of(thread, keep_messages=3)
+    assert found.careful == found.usual
 
 
 def test_cuts_fall_behind_the_summary_there_is() -> None:
