@@ -43,7 +43,6 @@ PLANNED_KEYS = (
     "memory.maintenance.session_retention_days",
     "memory.maintenance.thread_retention_days",
     "memory.retrieval.",
-    
     "persistence.state",
 )
 
