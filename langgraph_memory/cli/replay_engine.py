@@ -63,12 +63,16 @@ class Outcome:
 
 
 def replay_config(config: RuntimeConfig, window: int | None, default: int) -> RuntimeConfig:
-    """`config` for a replay: with a window, and nothing reserved for a system prompt and tools that are not sent."""
+    """`config` for a replay: with a window, and nothing reserved for a system prompt and tools that are not sent.
+
+    Nothing is spilled either: the recording is the history, word for word, or a replay could not be gone on with.
+    """
     values = config.model_dump()
     memory = values["memory"]
     configured = memory["context_window"]
     memory["context_window"] = window or (default if configured == "auto" else configured)
     memory["budget"] |= {"system_tokens": 0, "tools_tokens": 0}
+    values["tools"]["spill_buffer"]["enabled"] = False
     return RuntimeConfig.model_validate(values)
 
 

@@ -241,6 +241,15 @@ def test_a_finished_thread_is_reported_with_the_figures_of_its_run():
     assert "it ran with" not in again.stderr
 
 
+def test_a_result_of_any_size_stays_as_recorded_so_the_thread_is_known_again():
+    messages = [user("look"), assistant("", call("c")), tool("c", "row of data\n" * 20_000), assistant("seen")]
+    write("big.jsonl", [("big", messages)])
+    first = lgm_json("replay", "big.jsonl", "--window", "8000")
+    again = lgm_json("replay", "big.jsonl", "--window", "8000")
+    assert first["total"] == again["total"]
+    assert again["rows"][0]["complete"]
+
+
 def test_a_finished_thread_under_another_window_is_said_to_have_kept_its_figures():
     path = write("task.jsonl", [("a", long_task()), ("b", [user("u"), assistant("a")])])
     lgm("replay", path, "--window", SMALL, "--limit", 1)
