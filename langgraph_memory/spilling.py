@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -74,23 +75,26 @@ def sweep(folder: Path, database: str, settings: MaintenanceConfig, now: Callabl
     """Remove spill files that no thread in `database` refers to any more, by age and by size; how many.
 
     Every checkpoint and every pending write counts, so also the branches a thread has left. A folder that other
-    databases use too is left alone, as nobody knows what they refer to.
+    databases use too is left alone, as nobody knows what they refer to. It reads the whole database, so it is done
+    once a day at most.
     """
-    if not folder.is_dir() or not Path(database).is_file() or not _owns(folder, database):
+    if not folder.is_dir() or not Path(database).is_file() or not _is_due(folder, database, now()):
         return 0
     keep, most = settings.spill_retention_days * DAY, settings.spill_max_mb * MEGABYTE
     swept = SpillStore(folder).sweep(_referred_to(database), now=now(), keep_seconds=keep, max_bytes=most)
     return swept.files
 
 
-def _owns(folder: Path, database: str) -> bool:
-    """Whether `database` is the only one that has used the folder; the first one to ask signs it."""
+def _is_due(folder: Path, database: str, moment: float) -> bool:
+    """Whether `database` may sweep the folder: the first one to ask signs it, and nobody else does, once a day."""
     sign, name = folder / OWNER, str(Path(database).absolute())
     try:
         with sign.open("x", encoding="utf-8") as file:
             file.write(name)
     except FileExistsError:
-        return sign.read_text(encoding="utf-8") == name
+        if sign.read_text(encoding="utf-8") != name or moment - sign.stat().st_mtime < DAY:
+            return False
+        os.utime(sign, (moment, moment))
     return True
 
 

@@ -97,7 +97,7 @@ class Stepper:
 
     def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None) -> None:
         self._settings, self._caches, self._listener = settings, caches, listener
-        self._named_windows: dict[str | None, int] = {}
+        self._named_windows: dict[str, int] = {}
 
     def step(
         self, call: Call, counter: TokenCounter, answers: Mapping[str, Answer], summariser_window: int | None = None
@@ -226,13 +226,14 @@ class Stepper:
     def _window_of(self, model: Model | None) -> int | None:
         configured = self._settings.context_window
         window = configured if isinstance(configured, int) else model_window(model)
-        named = self._named_windows.get(model_name(model))
+        named = self._named_windows.get(model_name(model) or "")
         return min(window or named, named) if named else window
 
     def window_named(self, model: Model | None, window: int) -> None:
-        """Remember the window that a provider named when it refused a request."""
-        if len(self._named_windows) < NAMED_WINDOWS:
-            self._named_windows[model_name(model)] = window
+        """Remember the window a provider named when it refused a request, if the model has a name to keep it by."""
+        name = model_name(model)
+        if name and len(self._named_windows) < NAMED_WINDOWS:
+            self._named_windows[name] = window
 
     def _recipe(self, budget: TokenBudget, window: int | None, focus: str | None) -> Recipe:
         settings = self._settings.compaction

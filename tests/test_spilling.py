@@ -176,6 +176,19 @@ async def test_the_switches_decide_what_is_spilled(tmp_path, spill, spilled):
     assert bool(SPILLED.search(result.content)) is spilled
 
 
+@pytest.mark.parametrize(("hours", "removed"), [(1, 0), (23, 0), (25, 1)])
+async def test_the_database_is_read_for_references_once_a_day_at_most(tmp_path, hours, removed):
+    folder, limits = tmp_path / "work" / "spill", MaintenanceConfig(spill_retention_days=1)
+    async with MemoryMiddleware.open(settings(tmp_path)) as memory:
+        await run(memory, "agent", call("dump", lines=LINES))
+    database = str(tmp_path / "threads.db")
+    assert await asyncio.to_thread(sweep, folder, database, limits) == 0
+    await asyncio.to_thread(SpillStore(folder).put, "nobody refers to this " * 5000)
+    aged(folder, 10)
+    later = time.time() + hours * 3600
+    assert await asyncio.to_thread(sweep, folder, database, limits, lambda: later) == removed
+
+
 @pytest.mark.parametrize("chars", [100, 2000, 9000])
 async def test_preview_chars_is_what_stays(tmp_path, chars):
     async with MemoryMiddleware.open(settings(tmp_path, preview_chars=chars)) as memory:

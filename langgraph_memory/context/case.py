@@ -65,6 +65,10 @@ class Case:
     def over_limit(self) -> bool:
         return self.total > self.budget.limit
 
+    @property
+    def over_trigger(self) -> bool:
+        return self.budget.needs_compaction(self.view.tokens)
+
     def found(self) -> Cuts:
         """Where the history can be cut, as the view is now."""
         if self.cuts is None:
@@ -82,7 +86,7 @@ class Case:
     def due(self) -> bool:
         """Whether a compaction trigger is crossed."""
         enough = len(self.history) >= self.compaction.min_messages
-        return self.force or self.asked or (enough and self.total > self.budget.trigger)
+        return self.force or self.asked or (enough and self.over_trigger)
 
     def results(self) -> list[int]:
         """Positions of the tool results behind the summary that are in the view, oldest first."""

@@ -155,7 +155,7 @@ def _compaction(case: Case) -> Plan | None:
     stay crossed for ever, never eats into what the last compaction kept.
     """
     found = case.found()
-    large = case.total > case.budget.trigger or case.over_limit or (case.force and found.careful is None)
+    large = case.over_trigger or case.over_limit or (case.force and found.careful is None)
     worth = 1 if case.over_limit or case.force or _first(case) else worth_of(case.budget)
     plans = [Plan(cut) for cut in (found.keeping if large else (found.careful,)) if cut and cut.frees >= worth]
     for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
