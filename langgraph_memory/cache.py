@@ -11,13 +11,14 @@ alive when the file cannot be used.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -60,6 +61,9 @@ class SummaryCache(Protocol):
     def put(self, digest: str, text: str, *, boundary: str = "", tokens: int = 0, model: str = "") -> None:
         """Keep a summary. `boundary` is the prefix digest of the messages it covers; `tokens` is its size, raw."""
 
+    def covering(self, boundaries: Sequence[str]) -> dict[str, str]:
+        """The newest summary of each of `boundaries` that has one."""
+
     def claim(self, digest: str, owner: str, seconds: float) -> bool:
         """Whether `owner` may buy; if so, nobody else may for `seconds` or until the release."""
 
@@ -93,18 +97,23 @@ class ProcessCache:
 
     def __init__(self, *, most: int = IN_PROCESS, clock: Callable[[], float] = time.time) -> None:
         self._most, self._clock = most, clock
-        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._texts: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._claims: dict[str, tuple[str, float]] = {}
         self._usage: list[Usage] = []
         self._lock = threading.Lock()
 
     def get(self, digest: str) -> str | None:
         with self._lock:
-            return self._texts.get(digest)
+            return self._texts[digest][0] if digest in self._texts else None
+
+    def covering(self, boundaries: Sequence[str]) -> dict[str, str]:
+        wanted = set(boundaries)
+        with self._lock:
+            return {boundary: text for text, boundary in self._texts.values() if boundary in wanted}
 
     def put(self, digest: str, text: str, *, boundary: str = "", tokens: int = 0, model: str = "") -> None:
         with self._lock:
-            self._texts[digest] = text
+            self._texts[digest] = text, boundary
             self._texts.move_to_end(digest)
             while len(self._texts) > self._most:
                 self._texts.popitem(last=False)
@@ -148,6 +157,15 @@ class FileCache:
         with self._connected() as db:
             row = db.execute("SELECT text FROM summaries WHERE digest = ?", (digest,)).fetchone()
         return row[0] if row else None
+
+    def covering(self, boundaries: Sequence[str]) -> dict[str, str]:
+        with self._connected() as db:
+            rows = db.execute(
+                "SELECT boundary, text FROM summaries "
+                "WHERE boundary IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+                (json.dumps(list(boundaries)),),
+            )
+            return dict(rows.fetchall())
 
     def put(self, digest: str, text: str, *, boundary: str = "", tokens: int = 0, model: str = "") -> None:
         with self._writing() as db:
@@ -249,7 +267,11 @@ def _first_tables(db: sqlite3.Connection) -> None:
     db.execute("CREATE TABLE claims (digest TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables,)
+def _index_of_boundaries(db: sqlite3.Connection) -> None:
+    db.execute("CREATE INDEX summaries_by_boundary ON summaries (boundary)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first_tables, _index_of_boundaries)
 """What brings a file to the next version; appended to, never edited."""
 
 
@@ -268,8 +290,12 @@ class Guarded:
     def get(self, digest: str) -> str | None:
         return self._near.get(digest) or self._tried(self._cache.get, self._near.get, digest)
 
+    def covering(self, boundaries: Sequence[str]) -> dict[str, str]:
+        near = self._near.covering(boundaries)
+        return {**self._tried(self._cache.covering, self._near.covering, boundaries), **near}
+
     def put(self, digest: str, text: str, *, boundary: str = "", tokens: int = 0, model: str = "") -> None:
-        self._near.put(digest, text)
+        self._near.put(digest, text, boundary=boundary)
         self._tried(self._cache.put, self._near.put, digest, text, boundary=boundary, tokens=tokens, model=model)
 
     def claim(self, digest: str, owner: str, seconds: float) -> bool:

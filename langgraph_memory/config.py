@@ -259,12 +259,17 @@ class CompactionConfig(Section):
         description="Summary prompt or @file, with {messages} and maybe {previous} in it; null means the built-in one.",
     )
     timeout_seconds: Positive = Field(default=120, description="Seconds after which a summary call is given up.")
-    prefetch_ratio: Ratio = _planned(0.9, "Share of the trigger from which on a summary is prepared in advance.")
+    prefetch_ratio: Ratio = Field(
+        default=0.9,
+        description="Share of the trigger from which on a summary is bought ahead, in the background; 1 means never.",
+    )
     cache_ttl_seconds: Amount = Field(
         default=300, description="Seconds after the last call for which the provider's prompt cache counts as warm."
     )
     flush_before: On = _planned(True, "Extract memories from messages before a summary covers them.")
-    offload_before: On = _planned(True, "Write messages to the session log before a summary covers them.")
+    offload_before: On = Field(
+        default=True, description="Write messages to the session log in the workspace before a summary covers them."
+    )
 
     @model_validator(mode="after")
     def _keeps_by_one_measure(self) -> Self:
@@ -346,8 +351,9 @@ class MemoryConfig(Section):
     tokenizer: Tokenizer = Field(
         default="auto", description="Token counter: a tiktoken encoding, estimate, or auto (chosen by model)."
     )
-    namespace: Namespace = _planned(
-        ("{user_id}",), "Parts of the long-term memory's namespace, {name} being filled at run time; [] means shared."
+    namespace: Namespace = Field(
+        default=("{user_id}",),
+        description="Parts of the folder for what is kept beyond a thread, {name} filled at run time; [] means shared.",
     )
     pruning: PruningConfig = Field(default_factory=PruningConfig, description="Shortening of old tool results.")
     truncate_args: TruncateArgsConfig = Field(

@@ -18,13 +18,16 @@ logger = logging.getLogger(__name__)
 
 EventName = Literal[
     "pruned",
+    "spilled",
     "compacting",
     "compacted",
     "compaction_failed",
+    "overflow_recovered",
     "capped",
     "window_guessed",
-    "overflow_recovered",
+    "conflict",
     "record_ignored",
+    "namespace_missing",
 ]
 
 

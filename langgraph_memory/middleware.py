@@ -12,6 +12,7 @@ bounded caches and the summariser's breaker; losing them changes cost, never a v
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,11 +41,10 @@ from .cache import FileCache
 from .caches import Caches, Known
 from .config import RuntimeConfig
 from .context.report import ContextReport, report
-from .context.summarize import Ask
-from .context.tokens import load_counter, ready_counter
+from .deciding import Decider
 from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
 from .events import Listener
-from .models import Model, for_side_calls, model_name, model_window, resolve_model
+from .models import Model, model_name, resolve_model
 from .nodes import MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
@@ -54,9 +54,13 @@ from .spill import SpillStore
 from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, unknown
-from .summariser import Answer, Summariser
+from .summariser import Summariser
+
+logger = logging.getLogger(__name__)
 
 NAME = "langgraph_memory"
+DRAIN_SECONDS = 5.0
+"""How long leaving `open()` waits for what is under way in the background."""
 
 
 class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
@@ -100,7 +104,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._overheads = Overheads()
         self._steps = Stepper(settings, self._caches, on_event)
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
-        self._summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
+        if cache is None:
+            logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
+        summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
+        self._decider = Decider(self.config, self._steps, summariser, self._side_model, self.workspace)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -169,19 +176,23 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         """The state update for the call that `spec` describes: the record, and results that had to be spilled."""
         call = self._call(state, config, spec)
         spilled = self._spiller.replaced(call.messages)
-        return _with_spilled(self._finished(self._decided(self._run(_after(call, spilled)))), spilled)
+        outcome = self._decided(self._decider.decided(_after(call, spilled)))
+        self._decider.prefetch(outcome)
+        return _with_spilled(self._finished(outcome), spilled)
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         call = self._call(state, config, spec)
         spilled = await asyncio.to_thread(self._spiller.replaced, call.messages)
-        return _with_spilled(self._finished(self._decided(await self._arun(_after(call, spilled)))), spilled)
+        outcome = self._decided(await self._decider.adecided(_after(call, spilled)))
+        self._decider.aprefetch(outcome)
+        return _with_spilled(self._finished(outcome), spilled)
 
     def outcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
         """The decision for the call that `spec` describes."""
-        return self._decided(self._run(self._call(state, config, spec)))
+        return self._decided(self._decider.decided(self._call(state, config, spec)))
 
     async def aoutcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
-        return self._decided(await self._arun(self._call(state, config, spec)))
+        return self._decided(await self._decider.adecided(self._call(state, config, spec)))
 
     def _decided(self, outcome: Outcome) -> Outcome:
         self._caches.touch(outcome.call.place.thread)
@@ -200,7 +211,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
-        outcome = self._run(self._request_call(request))
+        outcome = self._decider.decided(self._request_call(request))
+        self._decider.prefetch(outcome)
         try:
             return self._answered(outcome, handler(_with_view(request, outcome)))
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
@@ -212,7 +224,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
-        outcome = await self._arun(self._request_call(request))
+        outcome = await self._decider.adecided(self._request_call(request))
+        self._decider.aprefetch(outcome)
         try:
             return self._answered(outcome, await handler(_with_view(request, outcome)))
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
@@ -253,7 +266,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         if retry.call is None:
             return outcome
         try:
-            return _smaller(self._run(retry.call), outcome, error)
+            return _smaller(self._decider.decided(retry.call), outcome, error)
         except ContextBudgetError:
             raise error from None
 
@@ -261,7 +274,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         if retry.call is None:
             return outcome
         try:
-            return _smaller(await self._arun(retry.call), outcome, error)
+            return _smaller(await self._decider.adecided(retry.call), outcome, error)
         except ContextBudgetError:
             raise error from None
 
@@ -297,7 +310,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             names = ", ".join(task.name for task in snapshot.tasks)
             raise ThreadBusyError(f"The thread {thread!r} has pending tasks ({names}); finish or resume the run first.")
         call = replace(self._call(snapshot.values, config), force=True, focus=focus)
-        update = self._finished(await self._arun(call))
+        update = self._finished(await self._decider.adecided(call))
         if not update:
             return self.report(snapshot.values, config)
         try:
@@ -310,32 +323,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             ) from error
         return self.report({**snapshot.values, **update}, config)
 
-    # Shells
+    async def adrain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Wait for what is under way in the background, at most `seconds`; leaving `open()` does it."""
+        await self._decider.background.drain(seconds)
 
-    def _run(self, call: Call) -> Outcome:
-        counter = load_counter(self.config.memory.tokenizer, model_name(call.model))
-        answers: dict[str, Answer] = {}
-        while isinstance(outcome := self._steps.step(call, counter, answers, self._summary_window), Ask):
-            if not answers:
-                self._steps.asking(call)
-            answer = self._summariser.answer_sync(outcome, self._summary_model(call), call.place.thread, counter.text)
-            answers[outcome.digest] = self._steps.noted(call, answer)
-        return outcome
+    def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """As `adrain`, for programs without an event loop."""
+        self._decider.background.drain_sync(seconds)
 
-    async def _arun(self, call: Call) -> Outcome:
-        named = self.config.memory.tokenizer, model_name(call.model)
-        counter = ready_counter(*named)
-        if counter is None:
-            counter = await asyncio.to_thread(load_counter, *named)
-        answers: dict[str, Answer] = {}
-        while isinstance(
-            outcome := await asyncio.to_thread(self._steps.step, call, counter, answers, self._summary_window), Ask
-        ):
-            if not answers:
-                self._steps.asking(call)
-            answer = await self._summariser.answer(outcome, self._summary_model(call), call.place.thread, counter.text)
-            answers[outcome.digest] = self._steps.noted(call, answer)
-        return outcome
+    # Outcomes
 
     def _finished(self, outcome: Outcome) -> dict[str, Any]:
         self._steps.announce(outcome)
@@ -373,15 +369,6 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _measure(self, spec: Spec | None) -> Measure:
         return partial(self._overheads.of, spec) if spec else unknown
-
-    def _summary_model(self, call: Call) -> Model | None:
-        if self._side_model is not None:
-            return for_side_calls(self._side_model)
-        return for_side_calls(call.model) if call.model is not None else None
-
-    @property
-    def _summary_window(self) -> int | None:
-        return model_window(self._side_model)
 
     def _looked_at(self, state: Any, config: RunnableConfig | None) -> Known:
         record = _record_of(state, _NO_RECORD)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -25,7 +25,16 @@ from .spilling import spill_folder, sweep
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+
+class Drained(Protocol):
+    """Something that has work under way when it is left."""
+
+    async def adrain(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+
+T = TypeVar("T", bound=Drained)
 Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
@@ -43,6 +52,7 @@ class Opening(Generic[T]):
                 saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
                 await saver.setup()
             built = await asyncio.to_thread(self._build, config, saver)
+            stack.push_async_callback(built.adrain)
             self._async_stack = stack.pop_all()
         return built
 
@@ -58,6 +68,7 @@ class Opening(Generic[T]):
                 saver = stack.enter_context(portal.wrap_async_context_manager(opening))
                 portal.call(saver.setup)
             built = self._build(config, saver)
+            stack.callback(built.drain)
             self._stack = stack.pop_all()
         return built
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph.config import get_config
+from langgraph.runtime import get_runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,9 @@ class Place:
     thread: str | None = None
     namespace: str = ""
     in_run: bool = False
+    configurable: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    context: Any = field(default=None, compare=False, repr=False)
+    """The run's own context object, if it has one."""
 
 
 def place_of(config: Mapping[str, Any]) -> Place:
@@ -26,7 +30,15 @@ def place_of(config: Mapping[str, Any]) -> Place:
     names = [part.split(":")[0] for part in str(configurable.get("checkpoint_ns") or "").split("|") if part]
     if in_run:
         names = names[:-1]
-    return Place(None if thread is None else str(thread), "|".join(names), in_run)
+    context = _context() if in_run else None
+    return Place(None if thread is None else str(thread), "|".join(names), in_run, configurable, context)
+
+
+def _context() -> Any:
+    try:
+        return getattr(get_runtime(), "context", None)
+    except (RuntimeError, KeyError):
+        return None
 
 
 def current_place() -> Place:

@@ -52,4 +52,4 @@ def _harder(outcome: Outcome, overflow: Overflow) -> Call:
     else:
         ceiling = sent // 2
     refused = Refused(window, max(1, min(ceiling, sent - 1)))
-    return replace(outcome.call, record=outcome.record, force=True, refused=refused)
+    return replace(outcome.call, record=outcome.record, force=True, refused=refused, bought=None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +31,7 @@ from .place import Place
 from .summariser import Answer
 
 NAMED_WINDOWS = 64
+TOLD = 10_000
 Measure = Callable[[TokenCounter], Overhead]
 
 
@@ -54,6 +57,10 @@ class Call:
     focus: str | None = None
     refused: Refused | None = None
     """What the provider said when it refused the call before."""
+    ahead: bool = False
+    """Only see which summary will be needed soon."""
+    bought: Mapping[str, str] | None = None
+    """Summaries bought before, by the prefix digest of what they cover; None as long as nobody has looked."""
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -98,6 +105,8 @@ class Stepper:
     def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None) -> None:
         self._settings, self._caches, self._listener = settings, caches, listener
         self._named_windows: dict[str, int] = {}
+        self._told: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
 
     def step(
         self, call: Call, counter: TokenCounter, answers: Mapping[str, Answer], summariser_window: int | None = None
@@ -115,6 +124,8 @@ class Stepper:
             model=_called(call, history),
             cold=self._caches.idle(call.place.thread) > self._settings.compaction.cache_ttl_seconds,
             force=call.force,
+            ahead=call.ahead,
+            bought=call.bought or {},
         )
         try:
             decision = decide(history, stored, budget, situation, answers, view)
@@ -126,11 +137,25 @@ class Stepper:
             decision = decide(history, stored, budget, situation, answers, view)
         if isinstance(decision, Ask):
             return decision
-        self._caches.keep(key, Known(history, decision.scope, decision.view))
+        if not call.ahead:
+            self._caches.keep(key, Known(history, decision.scope, decision.view))
         reports = None
         if decision.actions:
             reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
         return Outcome(call, history, budget, stored, decision, ignored, reports)
+
+    def boundaries(self, call: Call, counter: TokenCounter) -> list[str]:
+        """Prefix digests, hexadecimal, at which a summary of the messages behind the present one could end."""
+        stored = _stored(call.record, call.place.namespace)[0]
+        history, scope, _ = self._known(call.messages, stored, call.place, counter)[1]
+        return [digest.hex() for digest in history.digests[scope.covered :]]
+
+    def due_soon(self, outcome: Outcome) -> bool:
+        """Whether the next calls will need a summary, and this one bought none."""
+        settings, budget = self._settings.compaction, outcome.budget
+        near = budget.trigger * settings.prefetch_ratio < outcome.total <= budget.trigger
+        enough = len(outcome.history) >= settings.min_messages
+        return settings.enabled and near and enough and "compacted" not in outcome.decision.actions
 
     def looked_at(
         self, messages: tuple[BaseMessage, ...], record: Mapping[str, Any], place: Place, named: tuple[str, str | None]
@@ -162,6 +187,22 @@ class Stepper:
     def asking(self, call: Call) -> None:
         """Announce that a summary is being bought."""
         self._tell(call, "compacting", "a summary is needed")
+
+    def homeless(self, call: Call) -> None:
+        """Announce, once a thread, that nothing can be kept by namespace."""
+        if self._first("namespace_missing", call):
+            reason = "memory.namespace cannot be filled, so no session log and no long-term memory is kept for this run"
+            self._tell(call, "namespace_missing", reason)
+
+    def _first(self, name: EventName, call: Call) -> bool:
+        """Whether an event is the first of its name on the thread, as far as is remembered."""
+        key = name, call.place.thread
+        with self._lock:
+            first = key not in self._told
+            self._told[key] = None
+            if len(self._told) > TOLD:
+                self._told.popitem(last=False)
+        return first
 
     def recovered(self, outcome: Outcome, reason: str) -> None:
         """Announce that a call which the provider refused was made again and answered."""
@@ -205,6 +246,8 @@ class Stepper:
         if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
         budget = self._divided(self._window(call.model), overhead, known, _called(call, known.history), calibration)
+        if call.ahead:
+            return budget.ahead(self._settings.compaction.prefetch_ratio)
         return budget.within(call.refused.window, call.refused.ceiling) if call.refused else budget
 
     def _divided(

@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -124,13 +124,17 @@ class Summariser:
         """The summary bought for a prompt, if there is one. May read a file."""
         return self._cache.get(digest)
 
+    def covering(self, boundaries: Sequence[str]) -> dict[str, str]:
+        """Summaries that were bought for messages up to one of `boundaries`, by boundary. May read a file."""
+        return self._cache.covering(boundaries)
+
     async def answer(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Count) -> Answer:
         """The answer to `ask`; whoever asks the same at the same time waits and shares it."""
         async with self._flights.on_loop(ask.digest):
             if (known := await _in_thread(self._known, ask, model, thread, count)) is not None:
                 return known
             assert model is not None
-            owner, deadline = uuid4().hex, self._clock() + self._patience
+            owner, deadline = uuid4().hex, self._clock() + self.patience
             try:
                 # No event tells of another process, so it is looked up again and again.
                 while not (turn := await _in_thread(self._turn, ask, owner, count)) and self._clock() < deadline:  # noqa: ASYNC110
@@ -148,7 +152,7 @@ class Summariser:
             if (known := self._known(ask, model, thread, count)) is not None:
                 return known
             assert model is not None
-            owner, deadline = uuid4().hex, self._clock() + self._patience
+            owner, deadline = uuid4().hex, self._clock() + self.patience
             try:
                 while not (turn := self._turn(ask, owner, count)) and self._clock() < deadline:
                     time.sleep(POLL_SECONDS)
@@ -159,7 +163,7 @@ class Summariser:
                 self._cache.release(ask.digest, owner)
 
     @property
-    def _patience(self) -> float:
+    def patience(self) -> float:
         """How long a claim holds, and how long somebody else's is respected."""
         return self._timeout + MARGIN_SECONDS
 
@@ -191,7 +195,7 @@ class Summariser:
     def _turn(self, ask: Ask, owner: str, count: Count) -> str | bool:
         """What somebody else has bought meanwhile, else whether it is for `owner` to buy."""
         # In this order: whoever releases a claim has kept the text before.
-        mine = self._cache.claim(ask.digest, owner, self._patience)
+        mine = self._cache.claim(ask.digest, owner, self.patience)
         return self._fitting(ask, count) or mine
 
     def _fitting(self, ask: Ask, count: Count) -> str | None:

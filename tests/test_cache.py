@@ -242,15 +242,15 @@ def test_a_migration_that_fails_leaves_the_version_as_it_was(path, monkeypatch):
 
 def test_a_later_migration_keeps_what_is_there(path, monkeypatch):
     FileCache(path).put("d", "text")
-    later = (*cache.MIGRATIONS, lambda db: db.execute("CREATE INDEX by_boundary ON summaries (boundary)"))
+    later = (*cache.MIGRATIONS, lambda db: db.execute("CREATE INDEX by_model ON summaries (model)"))
     monkeypatch.setattr(cache, "MIGRATIONS", later)
     assert FileCache(path).get("d") == "text"
-    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "PRAGMA user_version") == [(len(later),)]
 
 
 def test_a_newer_version_is_refused_by_name(path):
     newer(path)
-    with pytest.raises(LangGraphMemoryError, match=r"cache\.db' has version 99, .* up to 1\. Upgrade"):
+    with pytest.raises(LangGraphMemoryError, match=r"cache\.db' has version 99, .* up to 2\. Upgrade"):
         FileCache(path).get("d")
 
 

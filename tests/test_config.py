@@ -32,10 +32,7 @@ MODEL_KEYS = [
     "memory.retrieval.embeddings",
 ]
 PLANNED_KEYS = (
-    "memory.namespace",
-    "memory.compaction.prefetch_ratio",
     "memory.compaction.flush_before",
-    "memory.compaction.offload_before",
     "memory.flush.",
     "memory.consolidation.",
     "memory.maintenance.interval_hours",

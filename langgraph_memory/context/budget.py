@@ -124,6 +124,14 @@ class TokenBudget:
         room = max(MIN_SUMMARY, min(self.summary, lower // 8))
         return replace(self, window=window, limit=lower, trigger=min(self.trigger, lower), keep=0, summary=room)
 
+    def ahead(self, ratio: float) -> TokenBudget:
+        """The budget under which a summary is due at `ratio` of the trigger already.
+
+        It keeps less by what may still be said up to the trigger, so that about as much is kept once that is reached.
+        """
+        trigger = int(self.trigger * ratio)
+        return replace(self, trigger=trigger, keep=max(0, self.keep - self.trigger + trigger))
+
     @property
     def available(self) -> int:
         """Raw tokens the messages of the view may take: window minus system, tools and response."""

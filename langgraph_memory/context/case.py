@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..config import MemoryConfig
@@ -29,6 +30,10 @@ class Situation:
     """Compact now, whatever the triggers say."""
     model: str = ""
     """Name of the model that is called, as far as it is known."""
+    ahead: bool = False
+    """Only see what will be needed soon, for messages that were decided on just now."""
+    bought: Mapping[str, str] = field(default_factory=dict)
+    """Summaries bought before: prefix digest of the covered messages, hexadecimal -> text."""
 
 
 class Case:
@@ -54,7 +59,8 @@ class Case:
     @property
     def repeated(self) -> bool:
         """Whether the last decision was taken on these very messages and fits: then nothing is decided anew."""
-        anew = self.situation.force or self.situation.cold or self.over_limit
+        situation = self.situation
+        anew = situation.force or situation.cold or situation.ahead or self.over_limit
         return not anew and since(self.scope, self.history) == len(self.history) - 1
 
     @property
@@ -72,7 +78,8 @@ class Case:
     def found(self) -> Cuts:
         """Where the history can be cut, as the view is now."""
         if self.cuts is None:
-            self.cuts = cuts(self.history, self.scope, self.view, self.budget, self.compaction)
+            bought = self.situation.bought
+            self.cuts = cuts(self.history, self.scope, self.view, self.budget, self.compaction, bought)
         return self.cuts
 
     @property

@@ -8,7 +8,7 @@ the run is taken into that one message, so roles alternate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -52,6 +52,8 @@ class Cuts:
     """The cut that keeps only the newest unit; None where that is all there is."""
     everything: Cut | None
     """The cut behind the newest message."""
+    paid: tuple[Cut, ...] = ()
+    """The cuts whose summary was bought before, the one that covers most first."""
 
     @property
     def keeping(self) -> list[Cut]:
@@ -59,8 +61,15 @@ class Cuts:
         return list({cut.end: cut for cut in (self.careful, self.usual, self.newest) if cut}.values())
 
 
-def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config: CompactionConfig) -> Cuts:
-    """The cuts worth thinking about."""
+def cuts(
+    history: History,
+    scope: Scope,
+    view: View,
+    budget: TokenBudget,
+    config: CompactionConfig,
+    bought: Container[str] = (),
+) -> Cuts:
+    """The cuts worth thinking about; `bought` are the prefix digests for which there is a summary already."""
     ranges = units(history.messages, view.pairing, scope.covered)
     if not ranges:
         return Cuts(None, None, None, None)
@@ -72,7 +81,9 @@ def cuts(history: History, scope: Scope, view: View, budget: TokenBudget, config
         found = _cut(history, scope, sizes, end, budget)
         return found if found.frees > 0 and found.end > scope.covered else None
 
-    return Cuts(cut(min(usual, waiting)), cut(usual), cut(ranges[-1][0]), cut(len(history)))
+    ends = [end for _, end in reversed(ranges) if end <= waiting and history.digests[end - 1].hex() in bought]
+    paid = tuple(found for end in ends if (found := cut(end)) and found.end == end)
+    return Cuts(cut(min(usual, waiting)), cut(usual), cut(ranges[-1][0]), cut(len(history)), paid)
 
 
 def outline(history: History, cut: Cut) -> Summary:
@@ -157,9 +168,11 @@ def _behind_humans(messages: Sequence[BaseMessage], sizes: Sequence[int], end: i
 
 
 def compacted(
-    history: History, scope: Scope, cut: Cut, room: int, spare: int, recipe: Recipe, answers: Answers
+    history: History, scope: Scope, cut: Cut, room: int, spare: int, recipe: Recipe, answers: Answers, paid: str = ""
 ) -> tuple[Summary, str] | Ask:
     """The summary for `cut` and the rung of the ladder that made it, or the `Ask` that is missing for it.
+
+    `paid` is the text for it that was bought before, if there is one.
 
     Text and artifacts should take at most `room` raw tokens; a model that says more is accepted up to twice as much,
     if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without a
@@ -170,6 +183,8 @@ def compacted(
         start, previous = 0, None
     text, covered = previous.text if previous else "", history.messages[start : cut.end]
     facts = _facts(history, previous.artifacts if previous else (), covered, room // ARTIFACT_SHARE)
+    if paid:
+        return _summary(history, cut, paid, facts), "bought before"
     target = room - room // ARTIFACT_SHARE
     recipe = replace(recipe, room=target, most=max(target, min(2 * target, spare - room // ARTIFACT_SHARE)))
     for attempt, rung in ((recipe, "summariser"), (recipe.smaller(), "smaller input")):

@@ -23,7 +23,7 @@ from .budget import TokenBudget
 from .case import Action, Case, Situation
 from .history import History
 from .learn import since
-from .plans import LEAST_SHARE, Plan, carry_out, fitting, foreseen, too_large, worth_of
+from .plans import LEAST_SHARE, Plan, bought_before, carry_out, fitting, foreseen, too_large, worth_of
 from .prune import Pruner, next_watermark, rule_limit, text_size
 from .record import Arguments, Scope, Sizes, fitted
 from .render import View, render
@@ -149,7 +149,8 @@ def _suffices(case: Case, frees: int) -> bool:
 
 
 def _compaction(case: Case) -> Plan | None:
-    """The cut that keeps most and brings the view under the trigger, else into the window.
+    """A cut whose summary is paid for, else the one that keeps most and brings the view under the trigger, else into
+    the window.
 
     Less than the configuration keeps is kept only where the view itself is too large; a trigger set by hand, which may
     stay crossed for ever, never eats into what the last compaction kept.
@@ -157,6 +158,8 @@ def _compaction(case: Case) -> Plan | None:
     found = case.found()
     large = case.over_trigger or case.over_limit or (case.force and found.careful is None)
     worth = 1 if case.over_limit or case.force or _first(case) else worth_of(case.budget)
+    if paid := bought_before(case, worth):
+        return paid
     plans = [Plan(cut) for cut in (found.keeping if large else (found.careful,)) if cut and cut.frees >= worth]
     for most, share in ((case.budget.trigger, 1), (case.budget.limit, LEAST_SHARE)):
         for plan in plans:

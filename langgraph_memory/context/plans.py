@@ -14,12 +14,12 @@ from langchain_core.messages import ToolMessage
 from ..errors import ContextBudgetError
 from .budget import TokenBudget
 from .case import Case
-from .compact import Cut, Cuts, compacted, outline, tag_tokens
+from .compact import ARTIFACT_SHARE, Cut, Cuts, compacted, outline, tag_tokens
 from .groups import request_run
 from .prune import CLEAR, OWN_TOOLS, Pruner, text_size, tool_name
 from .record import Scope, Summary
 from .render import View, render
-from .summarize import Ask
+from .summarize import Ask, usable
 
 TOOL_CAPS = (60_000, 20_000, 8000, 3000, 1000, 300, CLEAR)
 """Characters any tool result is cut to under pressure, step by step."""
@@ -50,6 +50,8 @@ class Plan:
 
     cut: Cut | None = None
     caps: Caps = NO_CAPS
+    paid: str = ""
+    """The summary for the cut, where it was bought before."""
 
 
 def fitting(case: Case) -> Plan | None:
@@ -95,6 +97,24 @@ def foreseen(case: Case, plan: Plan, share: int | None) -> int:
     return outlined + max(0, _room(case, plan.cut)) // share if plan.cut and share else outlined
 
 
+def bought_before(case: Case, worth: int) -> Plan | None:
+    """The cut that covers most of those whose summary is there already, if that brings the view under the trigger.
+
+    Where compaction was asked for below the trigger, it has to cover as much as a summary bought now would.
+    """
+    found = case.found()
+    over = case.over_trigger or case.over_limit
+    least = found.usual.end if found.usual and not over else 0
+    for cut in found.paid:
+        text = case.situation.bought[case.history.digests[cut.end - 1].hex()]
+        plan = Plan(cut, paid=text)
+        size = case.history.count(("paid", text), text) + max(0, _room(case, cut)) // ARTIFACT_SHARE
+        most = min(case.budget.trigger, case.total - worth)
+        if cut.end >= least and usable(text) and _outlined(case, plan) + size <= most:
+            return plan
+    return None
+
+
 def _room(case: Case, cut: Cut) -> int:
     """Raw tokens for text and artifacts of a summary: within its share, and well below what it replaces."""
     tags = tag_tokens(case.history, outline(case.history, cut))
@@ -107,7 +127,8 @@ def carry_out(case: Case, plan: Plan) -> Ask | None:
     if plan.cut:
         frees, left = case.total - _outlined(case, Plan(plan.cut)) - 1, case.budget.limit - _outlined(case, plan)
         room, spare = min(_room(case, plan.cut), left), min(frees, left)
-        made = compacted(case.history, case.scope, plan.cut, room, spare, case.situation.recipe, case.answers)
+        recipe, answers = case.situation.recipe, case.answers
+        made = compacted(case.history, case.scope, plan.cut, room, spare, recipe, answers, plan.paid)
         if isinstance(made, Ask):
             return made
         summary, case.rung = made

@@ -1,4 +1,4 @@
-"""Summaries: what the summariser is asked, and what is accepted as its answer.
+"""Summaries: what the summariser is asked. What is accepted as its answer is for `verdict` to say.
 
 A summary is *incremental*: it is made from the previous summary and the newly covered messages. Their text is bounded:
 it is cut into chunks that fill the summariser's window, each chunk is summarised by itself, and the partial summaries
@@ -10,9 +10,8 @@ runs them again. An `Ask` is named by the digest of its prompt, so an answer is 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -21,6 +20,11 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from .groups import calls_of
 from .history import History
 from .text import clean_text, escape_tags, message_text, preview, to_json
+from .verdict import Count as Count
+from .verdict import Rejected as Rejected
+from .verdict import accept as accept
+from .verdict import plain as plain
+from .verdict import usable as usable
 
 PROMPT = """\
 You keep the memory of an assistant whose older messages no longer fit into its context. Write the summary that will \
@@ -48,19 +52,6 @@ Write plain text with these four headings and nothing before or after them, in a
 FOCUS = "\nPay special attention to: {focus}\n"
 
 _SLOT = re.compile(r"\{(messages|previous)\}")
-_THINKING = re.compile(r"<(think|thinking|reasoning)\b[^>]*>.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_WRAPPER = re.compile(r"\A<(summary|conversation_summary)\b[^>]*>(.*)</\1\s*>\Z", re.IGNORECASE | re.DOTALL)
-_FENCE = re.compile(r"\A```[^\n`]*\n(.*?)\n?```\Z", re.DOTALL)
-_ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/][^<>]*+>")
-_CUT_SHORT = {"length", "max_tokens", "MAX_TOKENS", "content_filter", "SAFETY", "refusal", "error", "model_length"}
-_REFUSAL = re.compile(
-    r"\A\W*(i(['’]m| am) (very |so )?(sorry|unable|not able)|sorry|i (can(['’]t|not)|won['’]t|will not)"
-    r"|as an ai|unfortunately,? i|抱歉|很抱歉|对不起|對不起|我无法|我不能|申し訳|すみません|죄송|извините|простите"
-    r"|я не могу|lo siento|no puedo|je suis désolé|désolé|je ne peux|es tut mir leid|ich kann|tut mir|desculpe"
-    r"|não posso|mi dispiace)",
-    re.IGNORECASE,
-)
-_REFUSAL_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +68,7 @@ class Ask:
     """Prefix digest of the messages the summary covers; empty where it is a part of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """An answer that cannot be used, and why."""
-
-    reason: str
-
-
 Answers = Mapping[str, "str | Rejected"]
-Count = Callable[[str], int]
 Text = tuple[str, int]
 """A text of the summariser's input and its tokens."""
 
@@ -250,63 +233,3 @@ def _calls(message: BaseMessage, chars: int) -> Iterator[str]:
 
 def _shown(text: str, chars: int) -> str:
     return preview(text, chars, f"[… {len(text)} characters in all …]") if chars else text
-
-
-def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) -> str | Rejected:
-    """The text of a usable reply: ended normally, no tool call, no refusal, not blank, smaller than what it replaces.
-
-    `replaces` and `room` are tokens as counted by `count`.
-    """
-    if isinstance(reply, BaseMessage) and (fault := _fault(reply)):
-        return Rejected(fault)
-    text = escape_tags(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
-    size = count(text)
-    if size > room:
-        return Rejected(f"the reply takes {size} tokens, allowed are {room}")
-    if not usable(text):
-        return Rejected(
-            "the reply is a refusal, a call or markup, not a summary" if text else "the reply holds no text"
-        )
-    return text if size < replaces else Rejected(f"the reply takes {size} tokens, what it replaces only {replaces}")
-
-
-def _fault(reply: BaseMessage) -> str:
-    if isinstance(reply, AIMessage) and calls_of(reply):
-        return "the reply is a tool call"
-    if reply.additional_kwargs.get("refusal"):
-        return "the reply is a refusal"
-    metadata = reply.response_metadata
-    reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("done_reason")
-    return f"the reply ended with {reason!r}" if reason in _CUT_SHORT else ""
-
-
-def plain(text: str) -> str:
-    """`text` without thinking, wrapping element or code fence around the whole."""
-    text = _THINKING.sub("", clean_text(text)).strip()
-    for wrapping in (_FENCE, _WRAPPER):
-        if found := wrapping.match(text):
-            text = found[found.re.groups].strip()
-    return text
-
-
-def usable(text: str) -> bool:
-    """Whether a text can stand as a summary: it says something, and is neither a refusal, a call nor markup."""
-    if not text.strip() or (len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text)):
-        return False
-    bare, count = text, 1
-    while count:
-        bare, count = _ELEMENT.subn("", bare)
-    return any(map(str.isalnum, bare)) and not _is_call(text)
-
-
-def _is_call(text: str) -> bool:
-    if not text.startswith(("{", "[")):
-        return False
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, dict) and bool(
-        first.keys() & {"arguments", "args", "parameters", "tool_calls", "function"}
-    )

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
 from langgraph_memory.config import config_fields
-from tests import test_spilling
+from tests import test_deciding, test_spilling
 from tests.support.graphs import GRAPHS, Bare, chat, configured, result, rounds, size, summaries_in, talk, text_of
 from tests.support.models import GOOD, Hanging, Slow, content_text, summariser
 
@@ -55,6 +55,13 @@ TESTS = {
 """Key -> the test in this file that shows what it changes."""
 
 
+DECIDING = {
+    "memory.compaction.prefetch_ratio": "test_prefetch_ratio_is_when_a_summary_is_bought_ahead",
+    "memory.compaction.offload_before": "test_offload_before_is_whether_covered_messages_are_logged",
+    "memory.namespace": "test_a_session_log_is_kept_by_namespace_and_without_one_not_at_all",
+}
+"""Key -> the test in tests/test_deciding.py that shows what it changes."""
+
 ELSEWHERE = {
     "tools.spill_buffer.enabled": "test_the_switches_decide_what_is_spilled",
     "tools.spill_buffer.default_threshold": "test_the_switches_decide_what_is_spilled",
@@ -75,11 +82,12 @@ def planned() -> set[str]:
 
 
 def test_every_key_has_its_test_or_is_marked_as_planned():
-    shown = {**TESTS, **ELSEWHERE}
+    shown = {**TESTS, **ELSEWHERE, **DECIDING}
     assert set(shown) | planned() == set(config_fields())
     assert set(shown) & planned() == set()
     assert all(callable(globals().get(name)) for name in TESTS.values())
     assert all(callable(getattr(test_spilling, name, None)) for name in ELSEWHERE.values())
+    assert all(callable(getattr(test_deciding, name, None)) for name in DECIDING.values())
 
 
 TOOLS: list[AnyMessage] = [HumanMessage("go", id="go"), *rounds(8, chars=5000)]

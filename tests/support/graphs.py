@@ -127,11 +127,12 @@ def talk(
     system: str | None = None,
     saver: Any = None,
     name: str = "t-1",
+    workspace: Any = None,
 ) -> Talk:
     """A fresh thread of a graph of `kind` with memory made from dotted `settings`; `side` makes the summaries."""
     events: list[MemoryEvent] = []
     side = summariser() if side is GOOD_SIDE else side
-    memory = MemoryMiddleware(configured(settings), model=side, on_event=events.append)
+    memory = MemoryMiddleware(configured(settings), model=side, workspace=workspace, on_event=events.append)
     model = Scripted() if model is None else model
     graph = (node_graph if kind == "node" else agent_graph)(memory, model, tools=tools, system=system, saver=saver)
     return Talk(memory, graph, model, side, events, thread(name), mode)

@@ -1,0 +1,127 @@
+"""What a model says instead of a summary: that it will not, that it cannot, that something went wrong.
+
+Such replies come as plain text that ended normally, so only their opening tells. An apology, a first person who cannot,
+or an error are no way to begin a summary; a sentence *about* a refusal begins otherwise. The lists are openings by
+language, and they are looked for in short texts only: one too many costs an extract, one too few costs the history.
+"""
+
+import re
+import unicodedata
+
+MOST_CHARS = 600
+"""A longer text is a refusal only if it opens as nothing else does."""
+LONG_CHARS = 3000
+TOPIC_CHARS = 120
+"""A longer text may well be *about* an error."""
+
+_GREETING = (
+    r"(?:(?:hello|hi|hey|hola|bonjour|hallo|ciao|olá|привет|здравствуйте|您好|你好|こんにちは)[\s,!.，！。、]+)?"
+)
+
+_DECLINES = (
+    # English
+    r"i(?:['’]?m| am) (?:very |so |really |truly |deeply )?(?:sorry|afraid|unable|not (?:able|comfortable|allowed))",
+    r"sorry\b|(?:my |sincere |please accept my )*apolog(?:y|ies)\b|i (?:do |sincerely )?apologi[sz]e",
+    r"i (?:really |simply |just )?(?:can(?:['’]?t|not| not)|could(?:n['’]?t| not)|won['’]?t|will not)",
+    r"i do(?:n['’]?t| not) (?:feel|have|think|know|see|want)",
+    r"i (?:must |have to |need to )?(?:respectfully )?(?:decline|refuse)",
+    r"as an? (?:ai|artificial|(?:large )?language model|assistant)\b|unfortunately,? (?:i|we)\b",
+    r"(?:this|that|your) (?:request|content|conversation|prompt|message|input)"
+    r" (?:(?:may |might )?violates?|goes against|can(?:['’]?t|not) be"
+    r"|(?:was|is|has been) (?:blocked|flagged|filtered|rejected|refused|denied|against))",
+    r"(?:the |my )?(?:response|output) (?:was|is|has been) (?:blocked|flagged|filtered|withheld|removed)",
+    r"there (?:is|are|was|were) (?:no|nothing|not enough)\b[^.]{0,60}(?:summar|conversation|messages|content)",
+    r"no (?:messages|conversation|content|text|input)\b[^.]{0,30}(?:provided|given|found|summari|available)",
+    r"(?:please|could you|can you) (?:please )?(?:provide|share|paste|send|give)\b",
+    r"it (?:seems|looks|appears)[^.]{0,50}(?:empty|no (?:messages|conversation)|not provided|did(?:n['’]t| not))",
+    r"you (?:have(?:n['’]t| not)|did(?:n['’]t| not)) (?:provide|share|include|give)",
+    # Chinese
+    r"(?:真的|真是|实在|實在|非常|十分|很)?(?:抱歉|对不起|對不起|遗憾|遺憾|不好意思)",
+    r"(?:作为|作為)[^，,。]{0,12}(?:AI|人工智能|人工智慧|助手|语言模型|語言模型)",
+    r"(?:我|本助手|本模型)(?:无法|無法|不能|没法|没办法|沒辦法|不便|拒绝|拒絕)",
+    r"(?:无法|無法|不能)(?:提供|满足|滿足|回答|协助|協助|总结|總結)|(?:请|請)您?提供",
+    r"(?:该|該|此|您的|你的)(?:请求|請求|内容|內容|对话|對話)[^。]{0,6}(?:违反|違反|无法|無法|不能|拒绝|过滤|敏感)",
+    # Japanese, Korean
+    r"(?:大変)?(?:申し訳|すみません|すいません|ごめん|恐れ入りますが)|残念ながら[^。]{0,40}(?:できません|かねます)",
+    r"(?:その|この|ご)?(?:お手伝い|お答え|対応|要約)(?:を|は|に)?(?:することは|いたし)?(?:でき|かね)",
+    r"(?:정말 |대단히 )?(?:죄송|미안|유감)|(?:도와드릴|요약할|제공할) 수 없",
+    # Slavic
+    r"извини|простите|прошу прощения|мне (?:очень )?жаль|к сожалению,? (?:я|не)|(?:я )?не могу|я не в состоянии",
+    r"вибач|перепрошую|на жаль,? (?:я|не)|(?:я )?не можу|съжалявам|жао ми је|žao mi je",
+    r"(?:bardzo )?przepraszam|przykro mi|(?:niestety,? )?nie (?:mogę|jestem w stanie)",
+    r"omlouvám|je mi líto|bohužel,? ne|nemohu\b|ospravedlňujem|prepáčte|je mi ľúto|nemôžem\b|oprostite|nažalost,? ne",
+    # Romance
+    r"(?:lo )?(?:siento|lamento)\b|disculp|perd[oó]n|(?:(?:lamentable|desafortunada)mente,? )?no (?:puedo|me es)",
+    r"(?:je suis |nous sommes )?(?:vraiment |sincèrement )?désolée?s?\b|mes excuses|veuillez m['’]excuser",
+    r"(?:malheureusement,? )?je (?:regrette|m['’]excuse|ne (?:peux|puis|suis pas))|en tant qu['’](?:ia|assistant)",
+    r"desculp|peço desculpa|(?:sinto|lamento)\b|(?:infelizmente,? )?(?:eu )?não (?:posso|consigo)|ho sentim|ho sento",
+    r"mi (?:dispiace|spiace|scuso)|spiacente|(?:purtroppo,? )?(?:io )?non (?:posso|sono in grado)",
+    r"îmi (?:pare rău|cer scuze)|(?:din păcate,? )?nu pot\b",
+    # Germanic, Nordic
+    r"(?:es )?tut mir (?:sehr |wirklich )?leid|entschuldig|verzeih|ich (?:kann|darf)\b|leider (?:kann|darf) ich",
+    r"het spijt me|mijn excuses|(?:helaas )?kan ik|ik kan\b[^.]{0,30}\bniet",
+    r"jag (?:är ledsen|beklagar|kan (?:tyvärr )?inte)|tyvärr,? kan|förlåt|ursäkta|jeg (?:beklager|kan ikke)|beklager",
+    r"undskyld|(?:desværre|dessverre),? kan|olen pahoillani|anteeksi|valitettavasti,? en|en voi\b|því miður",
+    # Others in Latin or Greek letters
+    r"üzgünüm|özür dilerim|kusura bakma|maalesef[^.]{0,80}(?:mam|mem|mıyorum|miyorum)\b|sajnál|sajnos,? nem|elnézést",
+    r"λυπ[άα]μαι|συγγν[ώω]μη|δ[εέ]ν μπορ[ώω]|(?:rất |thành thật )?xin lỗi|(?:tôi )?rất tiếc|tôi (?:xin lỗi|không thể)",
+    r"(?:mohon )?maaf|saya (?:tidak (?:bisa|dapat)|minta maaf)|paumanhin|pasensya|hindi ko\b|samahani",
+    r"atsiprašau|vabandust|diemžēl,? (?:es )?nevaru|barkatu|ddrwg gen i",
+    # Arabic, Persian, Urdu, Hebrew
+    r"(?:أنا )?(?:آسف|متأسف)|عذر|أعتذر|نعتذر|نأسف|المعذرة|عفوا|(?:للأسف،? )?لا (?:أستطيع|يمكنني)",
+    r"(?:با عرض )?(?:پوزش|متاسف|ببخشید)|نمی‌?توانم|معذرت|معاف|אני (?:מצטער|לא יכול)|מצטער|סליחה|לצערי",
+    # Languages of India, Thai
+    r"(?:मुझे |हमें )?(?:खेद|क्षमा|माफ)|मैं (?:यह |इसमें )?(?:नहीं|असमर्थ)|(?:আমি )?(?:দুঃখিত|ক্ষমা)|மன்னிக்க",
+    r"క్షమించ|ಕ್ಷಮಿಸ|ക്ഷമിക്ക|ਮਾਫ|માફ",
+    r"(?:ต้อง)?ขอ(?:โทษ|อภัย)|เสียใจ|(?:ฉัน|ผม|ดิฉัน)ไม่สามารถ",
+)
+
+_FAILED = (
+    r"(?:[\w.]*error|[\w.]*exception)\b ?[:：(]|error (?:code\b|\d{3}\b)|traceback \(most recent",
+    r"error (?:generating|creating|calling|while|during|occurred|communicating|processing|summari[sz]ing)\b",
+    r"(?:an?|there was an?|unknown|unexpected|internal)\b[^.\n]{0,30}\berror\b(?: has)? (?:occurred|while|during)",
+    r"something went wrong|(?:failed|unable) to (?:generate|create|produce|obtain|summari[sz]e|process|reach|connect)",
+    r"(?:could(?: not|n['’]t)|cannot|can['’]t) (?:generate|create|produce|summari[sz]e|process)",
+    r"(?:the )?summar(?:y|i[sz]ation|i[sz]er)\b[^.\n]{0,30}(?:unavailable|not available|failed|could not|timed out)",
+    r"no summary\b|(?:previous|earlier|older) (?:conversation|messages|history)[^.\n]{0,30}(?:too long|unavailable)",
+    r"(?:错误|錯誤)[:：]|发生(?:了)?(?:未知)?错误|(?:请求|生成|总结|摘要|调用|连接)[^。]{0,8}(?:失败|超时|出错)|出错了",
+    r"(?:服务|服务器|网络|系统)(?:错误|异常|繁忙|超时|不可用)|エラー(?:が発生|[:：])|要約[^。]{0,6}失敗",
+    r"오류(?:가 발생|[:：])|(?:произошла )?ошибка\b ?(?::|при|сервера|\.|$)|(?:ocurrió|se produjo) un error|error al\b",
+    r"une erreur|erreur (?:lors|:)|ein fehler|fehler ?(?:bei|:)|ocorreu um erro|erro ao\b|si è verificato un errore",
+)
+
+_FAILED_BRIEFLY = (
+    r"(?:http\S* ?)?[45]\d\d\b[\s:-]*(?:client|server|error|too|rate|service|bad|gateway|internal|unauth|forbidden)",
+    r"rate.?limit|too many requests|quota|insufficient.quota|internal server error|bad gateway|gateway time|overloaded",
+    r"(?:the )?(?:service|server|model|engine)\b[^.\n]{0,30}(?:unavailable|overloaded|busy|down)",
+    r"(?:the )?(?:connection|request|read|network|api)\b[^.\n]{0,20}(?:error|timed? ?out|reset|refused|aborted|failed)",
+    r"time(?:d )?out\b|unauthori[sz]ed|(?:invalid|incorrect) api key|authentication (?:error|failed)|access denied",
+    r"[\[(<][^.\n]{0,30}(?:conversation|history|messages?|summary|content|text)[^.\n]{0,30}"
+    r"(?:omitted|truncated|removed|trimmed|elided|redacted|goes here|placeholder)",
+)
+
+_ONLY_REFUSALS = (
+    r"i(?:['’]?m| am) (?:very |so |really )?sorry,? (?:but )?(?:i|that)\b",
+    r"as an? (?:ai|artificial|(?:large )?language model)\b",
+    r"i can(?:['’]?t|not| not) (?:assist|help|provide|fulfil|comply|continue|summari|complete|process|engage|do that)",
+    r"(?:很|非常)?抱歉[，,]?我(?:无法|不能)|對不起[，,]?我(?:無法|不能)",
+)
+
+
+def _opening(*openings: tuple[str, ...]) -> re.Pattern[str]:
+    joined = "|".join(pattern for group in openings for pattern in group)
+    return re.compile(rf"\A\W*?{_GREETING}(?:{unicodedata.normalize('NFKC', joined)})", re.IGNORECASE)
+
+
+_SHORT = _opening(_DECLINES, _FAILED)
+_BRIEF = _opening(_FAILED_BRIEFLY)
+_ANY = _opening(_ONLY_REFUSALS)
+
+
+def declines(text: str) -> bool:
+    """Whether `text` opens as a refusal, an excuse or an error does, and is short enough to be nothing else."""
+    size, start = len(text), unicodedata.normalize("NFKC", text[:MOST_CHARS])
+    for most, opening in ((TOPIC_CHARS, _BRIEF), (MOST_CHARS, _SHORT), (LONG_CHARS, _ANY)):
+        if size <= most and opening.match(start):
+            return True
+    return False

@@ -1,0 +1,265 @@
+"""The verdict on a summary: history is replaced only by a text that has been proved usable.
+
+A reply is one if it ended normally, calls no tool and refuses nothing, says something once thinking and markup are
+taken off, and is smaller than what it replaces. What stood in a record or a cache is judged by the same rule, so a bad
+text that got there otherwise is not built upon. When in doubt a reply is turned away: the next rung is an extract, and
+the history stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from .groups import calls_of
+from .refusals import declines
+from .text import clean_text, escape_tags, message_text
+
+Count = Callable[[str], int]
+
+_ENDINGS = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason", "status")
+_ENDED_BADLY = re.compile(
+    r"length|max|limit|truncat|incomplete|not_?finished|progress|filter|safety|block|refus|error|fail|abort|cancel"
+    r"|recitation|sensitive|prohibit|guardrail|exceed|malformed|spii|insufficient|interrupt|time_?out|toxic|repeti"
+    r"|pause|tool|function|\b(?:other|language)\b",
+    re.IGNORECASE,
+)
+"""In any of the words that providers have for an answer that is not whole."""
+
+_THINKING = (
+    re.compile(r"<((?:\w+:)?(?:think|thinking|reasoning))\b[^<>]*>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL),
+    re.compile(r"◁think▷.*?(?:◁/think▷|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)", re.DOTALL),
+    re.compile(r"<\|(?:START_THINKING|begin_of_thought)\|>.*?(?:<\|(?:END_THINKING|end_of_thought)\|>|\Z)", re.DOTALL),
+)
+_THOUGHTS_FIRST = re.compile(
+    r"\s*<(antthinking|thought|analysis|reflection|scratchpad)\b[^<>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL
+)
+_THINKING_END = re.compile(
+    r"(?<![`'\"])(?:</(?:\w+:)?(?:think|thinking|reasoning)\s*>|◁/think▷|\[/THINK\])(?![`'\"])", re.IGNORECASE
+)
+_CHANNEL, _FINAL = "<|channel|>", "<|channel|>final<|message|>"
+_SPECIAL_END = re.compile(r"(?:<[|｜][\w▁]{1,40}[|｜]>|</s>)\Z")
+_SPECIAL_CHARS = 50
+_WRAPPER = re.compile(
+    r"\A(?:[^\n<]{0,120}[:：]\s*)?<(summary|conversation_summary)\b[^<>]*>(.*)</\1\s*>\Z", re.IGNORECASE | re.DOTALL
+)
+_FENCE = re.compile(r"\A```(?!tool_)[^\n`]*\n(.*?)\n?```\Z", re.DOTALL)
+
+_PAGE = re.compile(r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!doctype|<html\b|<head\b|<body\b)", re.IGNORECASE)
+_FORMATTING = re.compile(
+    r"</?(?:p|br|hr|b|i|u|s|em|strong|code|pre|div|span|ul|ol|li|dl|dt|dd|h[1-6]|table|thead|tbody|tr|th|td|blockquote"
+    r"|section|article|details|markdown|summary|session_intent|artifacts|next_steps)\b[^<>]*>",
+    re.IGNORECASE,
+)
+_ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
+_CALL = re.compile(
+    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜]tool|```tool_|(?:to=)?functions\.\w+\s*[({:<])"
+    r"|(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z"
+    r"|^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CALL_KEYS = {"arguments", "args", "parameters", "tool_calls", "function", "function_call"}
+_CALL_KEYS |= {"action_input", "tool_input", "tool_name"}
+_CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "function"})
+_ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error_code", "error_msg", "errmsg"})
+
+_HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
+_LABEL = re.compile(r"[^\n]{1,80}[:：](?:\*\*|__)?")
+_EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
+_INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
+_NOTHING = frozenset(
+    word
+    for words in (
+        "none|no|n/a|n.a|na|nil|null|nan|undefined|empty|tbd|todo|unknown|nothing|true|false|object object|unavailable",
+        "not applicable|not available|no content|no information|no response|no data|lorem ipsum",
+        "image|audio|video|file|session intent|artifacts|next steps|summary here|your summary here|insert summary here",
+        "无|無|暂无|空|没有|沒有|なし|無し|없음|ninguno|ninguna|nada|aucun|aucune|rien|keine|nichts|nessuno|nessuna",
+        "nenhum|nenhuma|нет|ничего|لا شيء|لا يوجد",
+    )
+    for word in words.split("|")
+)
+"""What fills a place without saying anything; also what stands for images and other media."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An answer that cannot be used, and why."""
+
+    reason: str
+
+
+def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) -> str | Rejected:
+    """The text of a usable reply: ended normally, no tool call, no refusal, not blank, smaller than what it replaces.
+
+    `replaces` and `room` are tokens as counted by `count`.
+    """
+    if isinstance(reply, BaseMessage) and (fault := _fault(reply)):
+        return Rejected(fault)
+    text = escape_tags(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
+    size = count(text)
+    if size > room:
+        return Rejected(f"the reply takes {size} tokens, allowed are {room}")
+    if not usable(text):
+        return Rejected(
+            "the reply is a refusal, an error, a call or markup, not a summary" if text else "the reply holds no text"
+        )
+    return text if size < replaces else Rejected(f"the reply takes {size} tokens, what it replaces only {replaces}")
+
+
+def plain(text: str) -> str:
+    """`text` without thinking, wrapping element or code fence around the whole."""
+    text = _without_thinking(clean_text(text)).strip()
+    for wrapping in (_FENCE, _WRAPPER):
+        if found := wrapping.match(text):
+            text = found[found.re.groups].strip()
+    return _text_of_blocks(text)
+
+
+def usable(text: str) -> bool:
+    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup."""
+    if _PAGE.match(text) or _CALL.search(text):
+        return False
+    value = _parsed(text)
+    if isinstance(value, dict | list):
+        return not _is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
+    before, *sections = _HEADING.split(_bare(text))
+    return not declines(_body(before)) and any(map(_says_something, (before, *sections)))
+
+
+# How a reply ended
+
+
+def _fault(reply: BaseMessage) -> str:
+    if isinstance(reply, ToolMessage):
+        return "the reply is a tool result"
+    if (isinstance(reply, AIMessage) and calls_of(reply)) or reply.additional_kwargs.get("function_call"):
+        return "the reply is a tool call"
+    if reply.additional_kwargs.get("refusal") or any(map(_refuses, reply.content)):
+        return "the reply is a refusal"
+    return next((f"the reply ended with {reason!r}" for reason in _reasons(reply.response_metadata)), "")
+
+
+def _refuses(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "refusal"
+
+
+def _reasons(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Everything that says the reply is not whole."""
+    for key in _ENDINGS:
+        reason = str(metadata.get(key) or "")
+        if _ENDED_BADLY.search(reason):
+            yield reason[:80]
+    feedback = metadata.get("prompt_feedback")
+    if isinstance(feedback, Mapping) and feedback.get("block_reason"):
+        yield str(feedback["block_reason"])[:80]
+    if metadata.get("is_truncated") is True:
+        yield "is_truncated"
+
+
+# What is taken off
+
+
+def _without_thinking(text: str) -> str:
+    for thinking in _THINKING:
+        text = thinking.sub("", text)
+    if thoughts := _THOUGHTS_FIRST.match(text):
+        text = text[thoughts.end() :]
+    # Where the prompt's template opens the thinking, only its end is in the reply.
+    if ends := [found.end() for found in _THINKING_END.finditer(text)]:
+        text = text[ends[-1] :]
+    if _CHANNEL in text:
+        text = text.rpartition(_FINAL)[2] if _FINAL in text else ""
+    end = len(text.rstrip())
+    while special := _SPECIAL_END.search(text, max(0, end - _SPECIAL_CHARS), end):
+        end = special.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text[:end]
+
+
+def _text_of_blocks(text: str) -> str:
+    """The text in content blocks that were written as JSON, else `text`."""
+    blocks = _parsed(text) if text.startswith("[") else None
+    if not isinstance(blocks, list) or not blocks or _is_call(blocks):
+        return text
+    if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks):
+        return text
+    return message_text(AIMessage(blocks)).strip()
+
+
+def _bare(text: str) -> str:
+    """`text` without markup; elements that only format leave what is in them, others take it with them."""
+    text = _FORMATTING.sub("\n", text)
+    count = 1
+    while count:
+        text, count = _ELEMENT.subn("", text)
+    return text.translate(_INVISIBLE)
+
+
+# What is said
+
+
+def _says_something(section: str) -> bool:
+    body = _body(section)
+    return bool(body) and not declines(body)
+
+
+def _body(section: str) -> str:
+    """The section from its first line that is neither a label nor a placeholder; empty where there is none."""
+    lines = section.strip().splitlines()
+    for number, line in enumerate(lines):
+        if not _LABEL.fullmatch(line.strip()) and _holds_words(line):
+            return "\n".join(lines[number:])
+    return ""
+
+
+def _holds_words(line: str) -> bool:
+    words = line.strip(_EDGES)
+    return any(map(str.isalnum, words)) and words.casefold() not in _NOTHING
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value that `text` is, None where it is none."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_call(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return False
+    named = isinstance(first.get("name"), str) and "input" in first
+    return named or bool(first.keys() & _CALL_KEYS) or str(first.get("type")) in _CALL_TYPES
+
+
+def _is_error(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    said = {str(key).lower(): entry for key, entry in value.items()}
+    return (
+        any(said.get(key) for key in _ERROR_KEYS)
+        or said.keys() == {"detail"}
+        or "error" in (said.get("type"), said.get("object"), said.get("status"))
+        or said.get("success") is False
+    )
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, dict):
+            stack.extend(found.values())
+        elif isinstance(found, list):
+            stack.extend(found)
+        elif found is not None and not isinstance(found, bool):
+            yield str(found)
