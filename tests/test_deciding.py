@@ -60,6 +60,11 @@ async def until_compacted(talk: Talk, times: int = 1) -> None:
         await talk.memory.adrain()
 
 
+async def until_asked(side: Scripted) -> None:
+    while not side.requests:  # noqa: ASYNC110 - the model is asked in a task of its own
+        await asyncio.sleep(0.01)
+
+
 # Bought ahead
 
 
@@ -107,8 +112,7 @@ async def test_nobody_waits_for_a_summary_that_is_bought_ahead_until_it_is_neede
     side = Hanging(replies=summariser().replies)
     talk = talked(side=side)
     await until(talk, 0.94)
-    while not side.requests:
-        await asyncio.sleep(0.01)
+    await until_asked(side)
     waiting = asyncio.create_task(until_compacted(talk))
     done, _ = await asyncio.wait([waiting], timeout=0.5)
     assert not done

@@ -15,30 +15,11 @@ def test_a_plain_id_is_its_own_name(name):
     assert safe_name(name) == name
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ".",
-        "..",
-        "../x",
-        "a/b",
-        "a\\b",
-        "a\0b",
-        "Ada",
-        "ada.",
-        "con",
-        "nul",
-        "com1",
-        "é",
-        "用户",
-        "😀",
-        "-x",
-        " a",
-        "a~b",
-    ]
-    + ["a" * (MOST + 1), "a" * 300, "\udc80", "a\n", "~", "C:", "a*", "a?", "%"],
-)
+UNSAFE = ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", "Ada", "ada.", "con", "nul", "com1", "é", "用户", "😀", "-x"]
+LONG = ["a" * (MOST + 1), "a" * 300, " a", "a~b", "\udc80", "a\n", "~", "C:", "a*", "a?", "%"]
+
+
+@pytest.mark.parametrize("text", UNSAFE + LONG)
 def test_any_other_is_made_safe(text):
     name = safe_name(text)
     assert name != text and SAFE.fullmatch(name) and not name.startswith(("-", ".")) and len(name) <= READABLE + 33
