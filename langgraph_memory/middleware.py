@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -53,7 +54,7 @@ from .recovery import Retry, retry_after
 from .spill import SpillStore
 from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
-from .steps import Call, Measure, Outcome, Stepper, unknown
+from .steps import Call, Measure, Outcome, Stepper, stored, unknown
 from .summariser import Summariser
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._caches = Caches()
         self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
-        self._steps = Stepper(settings, self._caches, on_event)
+        # Only where a saver keeps the history may messages leave the list.
+        leaves = saver is not None and self.config.persistence.state == "since_summary"
+        self._steps = Stepper(settings, self._caches, on_event, leaves=leaves)
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
         if cache is None:
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
@@ -175,14 +178,16 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         """The state update for the call that `spec` describes: the record, and results that had to be spilled."""
         call = self._call(state, config, spec)
-        spilled = self._spiller.replaced(call.messages)
+        spilled, notes = self._spiller.replaced(call.messages)
+        self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(self._decider.decided(_after(call, spilled)))
         self._decider.prefetch(outcome)
         return _with_spilled(self._finished(outcome), spilled)
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         call = self._call(state, config, spec)
-        spilled = await asyncio.to_thread(self._spiller.replaced, call.messages)
+        spilled, notes = await asyncio.to_thread(self._spiller.replaced, call.messages)
+        self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(await self._decider.adecided(_after(call, spilled)))
         self._decider.aprefetch(outcome)
         return _with_spilled(self._finished(outcome), spilled)
@@ -239,7 +244,12 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run the tool and spill a result that is too large; also for `ToolNode(wrap_tool_call=…)`."""
         result, tool = handler(request), request.tool_call["name"]
-        return self._spiller.spill(result, tool) if self._spiller.wants(result, tool) else result
+        if not self._spiller.wants(result, tool):
+            return result
+        started = time.perf_counter()
+        short, notes = self._spiller.spill(result, tool)
+        self._steps.spilled(current_place(), notes, started)
+        return short
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -248,7 +258,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         result, tool = await handler(request), request.tool_call["name"]
         if not self._spiller.wants(result, tool):
             return result
-        return await asyncio.to_thread(self._spiller.spill, result, tool)
+        started = time.perf_counter()
+        short, notes = await asyncio.to_thread(self._spiller.spill, result, tool)
+        self._steps.spilled(current_place(), notes, started)
+        return short
 
     # After a refusal
 
@@ -310,7 +323,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             names = ", ".join(task.name for task in snapshot.tasks)
             raise ThreadBusyError(f"The thread {thread!r} has pending tasks ({names}); finish or resume the run first.")
         call = replace(self._call(snapshot.values, config), force=True, focus=focus)
-        update = self._finished(await self._decider.adecided(call))
+        outcome = await self._decider.adecided(call)
+        update = self._finished(outcome)
         if not update:
             return self.report(snapshot.values, config)
         try:
@@ -321,7 +335,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
                 f"The thread {thread!r} cannot be written: {error}. Say which node to write as: "
                 "memory.compact(graph, config, as_node=…)."
             ) from error
-        return self.report({**snapshot.values, **update}, config)
+        return self.report({**snapshot.values, MESSAGES: outcome.messages, RECORD: outcome.again().record}, config)
 
     async def adrain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Wait for what is under way in the background, at most `seconds`; leaving `open()` does it."""
@@ -335,7 +349,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _finished(self, outcome: Outcome) -> dict[str, Any]:
         self._steps.announce(outcome)
-        return {RECORD: outcome.update} if outcome.changed else {}
+        return stored(outcome)
 
     def _recovered(self, retry: Retry, outcome: Outcome, response: Any) -> Any:
         self.announce_recovery(retry, outcome)
@@ -349,9 +363,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def _answered(self, outcome: Outcome, response: Any) -> Any:
         self._caches.touch(outcome.call.place.thread)
         self._steps.announce(outcome)
-        if not outcome.changed:
-            return response
-        return ExtendedModelResponse(response, Command(update={RECORD: outcome.update}))
+        update = stored(outcome)
+        return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     # Inputs
 
@@ -365,7 +378,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def _request_call(self, request: ModelRequest[Any]) -> Call:
         spec = Spec(request.model, tuple(request.tools), request.system_message, request.response_format)
         state = cast("Mapping[str, Any]", request.state)
-        return Call(tuple(request.messages), state.get(RECORD), current_place(), request.model, self._measure(spec))
+        messages = tuple(request.messages)
+        owned = [message.id for message in messages] == [message.id for message in _messages_of(state)]
+        return Call(messages, state.get(RECORD), current_place(), request.model, self._measure(spec), owned=owned)
 
     def _measure(self, spec: Spec | None) -> Measure:
         return partial(self._overheads.of, spec) if spec else unknown
@@ -394,7 +409,7 @@ def _after(call: Call, spilled: Sequence[BaseMessage]) -> Call:
 
 
 def _with_spilled(update: dict[str, Any], spilled: list[BaseMessage]) -> dict[str, Any]:
-    return {**update, MESSAGES: spilled} if spilled else update
+    return {**update, MESSAGES: [*spilled, *update.get(MESSAGES, ())]} if spilled else update
 
 
 def _smaller(outcome: Outcome, before: Outcome, error: Exception) -> Outcome:

@@ -71,6 +71,11 @@ def spilled_marker(size: int, digest: str) -> str:
     return f'[spilled: {size} bytes · recall("spill:{digest}")]'
 
 
+def markers_in(text: str) -> list[re.Match[str]]:
+    """The markers in `text`, the likeliest to be its own first: a preview has it in the middle, among any others."""
+    return sorted(MARKER.finditer(text), key=lambda marker: abs(marker.start() + marker.end() - len(text)))
+
+
 def references(text: str) -> set[str]:
     """Digests that `text` refers to as `recall("spill:DIGEST")`, also where JSON has escaped the quotes."""
     return set(_REFERENCE.findall(text))
@@ -340,19 +345,28 @@ def spilled(message: ToolMessage, tool: str, settings: SpillBufferConfig, store:
 
 
 def spilled_result(
-    result: T, tool: str, settings: SpillBufferConfig, store: SpillStore, failed: Callable[[OSError], None]
+    result: T,
+    tool: str,
+    settings: SpillBufferConfig,
+    store: SpillStore,
+    *,
+    failed: Callable[[OSError], None],
+    done: Callable[[ToolMessage], None],
 ) -> T:
     """What a tool call returned, its tool messages spilled: a message, a `Command` that updates messages, or a list.
 
-    A message that cannot be written stays as it is, and `failed` is told why.
+    A message that cannot be written stays as it is, and `failed` is told why; `done` is given what stands for one.
     """
 
     def change(message: ToolMessage) -> ToolMessage:
         try:
-            return spilled(message, tool, settings, store)
+            short = spilled(message, tool, settings, store)
         except OSError as error:
             failed(error)
             return message
+        if short is not message:
+            done(short)
+        return short
 
     changed: T = _changed(result, change)
     return changed
@@ -390,9 +404,7 @@ def _size(text: str) -> int:
 
 def _is_spilled(text: str, store: SpillStore) -> bool:
     """Whether `text` is the preview of a file in `store`, and not just a text in which a marker stands."""
-    # A preview has its marker in the middle; the text around it may be full of others.
-    markers = sorted(MARKER.finditer(text), key=lambda marker: abs(marker.start() + marker.end() - len(text)))
-    for marker in markers[:_MARKERS_TRIED]:
+    for marker in markers_in(text)[:_MARKERS_TRIED]:
         head, tail = text[: marker.start()].removesuffix("\n"), text[marker.end() :].removeprefix("\n")
         with suppress(OSError):
             if int(marker["bytes"]) == store.size(marker["digest"]) > _size(text):

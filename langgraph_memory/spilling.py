@@ -9,61 +9,89 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .config import MaintenanceConfig, RuntimeConfig, SpillBufferConfig
-from .spill import SpillStore, exceeds, references_in, spilled_result
+from .context.prune import content_text
+from .spill import SpillStore, exceeds, markers_in, references_in, spilled_result
 
 logger = logging.getLogger(__name__)
 
 DAY = 86_400.0
 MEGABYTE = 1_000_000
 OWNER = ".database"
+REST_SECONDS = 60.0
+"""How long no file is written after one could not be."""
+
+
+class Spilled(NamedTuple):
+    """What was spilled from the result of a tool."""
+
+    tool: str
+    bytes: int
+    ref: str
+    """What `recall` reads it by."""
 
 
 class Spiller:
-    """Spills what tools return; a result that cannot be written stays as it is."""
+    """Spills what tools return; a result that cannot be written stays as it is, and no other is tried for a while."""
 
-    def __init__(self, store: SpillStore | None, settings: SpillBufferConfig) -> None:
-        self._store, self._settings = store, settings
+    def __init__(
+        self, store: SpillStore | None, settings: SpillBufferConfig, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        self._failed: float | None = None
 
     def wants(self, result: Any, tool: str) -> bool:
         """Whether `result` is too large; reads no file."""
-        return self._store is not None and exceeds(result, tool, self._settings)
+        return self._store is not None and not self._rests() and exceeds(result, tool, self._settings)
 
-    def spill(self, result: Any, tool: str) -> Any:
-        """`result` with every text that is too large in a file. Writes files."""
+    def spill(self, result: Any, tool: str) -> tuple[Any, list[Spilled]]:
+        """`result` with every text that is too large in a file, and what was spilled. Writes files."""
+        found: list[Spilled] = []
         if self._store is None:
-            return result
-        return spilled_result(result, tool, self._settings, self._store, _failed)
+            return result, found
 
-    def replaced(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        def done(short: ToolMessage) -> None:
+            self._failed = None
+            marker = markers_in(content_text(short.content))[0]
+            found.append(Spilled(tool, int(marker["bytes"]), f"spill:{marker['digest']}"))
+
+        changed = spilled_result(result, tool, self._settings, self._store, failed=self._note, done=done)
+        return changed, found
+
+    def replaced(self, messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], list[Spilled]]:
         """Copies of those tool results in `messages` that are too large, spilled, to replace them by id."""
-        if self._store is None:
-            return []
         found: list[BaseMessage] = []
+        noted: list[Spilled] = []
         for message, tool in _results(messages):
-            if message.id and self.wants(message, tool) and (short := self.spill(message, tool)) is not message:
-                found.append(short)
-        return found
+            if message.id and self.wants(message, tool):
+                short, spilled = self.spill(message, tool)
+                found += [short] if short is not message else []
+                noted += spilled
+        return found, noted
+
+    def _rests(self) -> bool:
+        return self._failed is not None and self._clock() - self._failed < REST_SECONDS
+
+    def _note(self, error: OSError) -> None:
+        if not self._rests():
+            logger.warning("A large tool result stays in the conversation, it cannot be written to a file: %s", error)
+        self._failed = self._clock()
 
 
 def _results(messages: Sequence[BaseMessage]) -> Sequence[tuple[ToolMessage, str]]:
-    """The tool results behind the newest assistant message that called tools: the others were seen before."""
+    """The tool results behind the newest assistant message: the others were seen before."""
     found: list[tuple[ToolMessage, str]] = []
     for message in reversed(messages):
-        if isinstance(message, AIMessage) and message.tool_calls:
+        if isinstance(message, AIMessage):
             names = {call["id"]: call["name"] for call in message.tool_calls}
             return [(result, result.name or names.get(result.tool_call_id) or "") for result, _ in reversed(found)]
         if isinstance(message, ToolMessage):
             found.append((message, ""))
     return []
-
-
-def _failed(error: OSError) -> None:
-    logger.warning("A large tool result stays in the conversation, it cannot be written to a file: %s", error)
 
 
 def spill_folder(config: RuntimeConfig, workspace: Path) -> Path:

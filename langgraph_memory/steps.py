@@ -6,11 +6,11 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, RemoveMessage
 
 from .caches import Caches, Known
 from .config import MemoryConfig
@@ -19,6 +19,7 @@ from .context.case import Situation
 from .context.decide import Decision, decide
 from .context.history import History
 from .context.learn import answering_model, observed
+from .context.leave import leaving, without
 from .context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
 from .context.render import render
 from .context.report import ContextReport, report
@@ -28,6 +29,8 @@ from .errors import ContextBudgetError
 from .events import EventName, Listener, MemoryEvent, announce
 from .models import Model, model_name, model_window
 from .place import Place
+from .spilling import Spilled
+from .state import MESSAGES, RECORD
 from .summariser import Answer
 
 NAMED_WINDOWS = 64
@@ -61,6 +64,10 @@ class Call:
     """Only see which summary will be needed soon."""
     bought: Mapping[str, str] | None = None
     """Summaries bought before, by the prefix digest of what they cover; None as long as nobody has looked."""
+    left: tuple[str, ...] = ()
+    """Ids of messages that a decision for the same call before took out of the list."""
+    owned: bool = True
+    """Whether the messages are the state's own, so that they may leave it; others may have changed a request's."""
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -74,14 +81,18 @@ class Outcome:
     stored: Scope
     """The scope as it stands in the record."""
     decision: Decision
-    ignored: str
+    scope: Scope
+    """The scope to store: that of the decision, anchored to the messages that stay in the list."""
+    left: tuple[str, ...] = ()
+    """Ids of the messages that leave the list."""
+    ignored: str = ""
     """Why the record, or a part of it, was not used; empty where it was."""
     reports: tuple[ContextReport, ContextReport] | None = None
     """The report under the scope before and under the new one, where the decision changed the view."""
 
     @property
     def changed(self) -> bool:
-        return self.decision.scope is not self.stored
+        return self.scope is not self.stored
 
     @property
     def total(self) -> int:
@@ -91,19 +102,29 @@ class Outcome:
     @property
     def update(self) -> Record:
         """The record update that stores the decision."""
-        return write_scope(self.decision.scope, self.call.place.namespace)
+        return write_scope(self.scope, self.call.place.namespace)
 
     @property
-    def record(self) -> Record:
-        """The record as it is with the decision stored."""
-        return merge_records(dict(self.call.record or {}), self.update)
+    def messages(self) -> tuple[BaseMessage, ...]:
+        """The list as it is without the messages that leave it."""
+        left = set(self.left)
+        return tuple(message for message in self.call.messages if message.id not in left)
+
+    def again(self, **changes: Any) -> Call:
+        """The same call on the state as it is with this outcome stored."""
+        record = merge_records(dict(self.call.record or {}), self.update)
+        return replace(self.call, messages=self.messages, record=record, left=self.left, bought=None, **changes)
 
 
 class Stepper:
-    """Runs `decide` on the state of a graph. Holds settings and caches, nothing of a thread."""
+    """Runs `decide` on the state of a graph. Holds settings and caches, nothing of a thread.
 
-    def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None) -> None:
+    With `leaves`, messages that a summary covers leave the list.
+    """
+
+    def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None, *, leaves: bool) -> None:
         self._settings, self._caches, self._listener = settings, caches, listener
+        self._leaves = leaves
         self._named_windows: dict[str, int] = {}
         self._told: OrderedDict[Hashable, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -137,12 +158,17 @@ class Stepper:
             decision = decide(history, stored, budget, situation, answers, view)
         if isinstance(decision, Ask):
             return decision
+        remaining, kept = history, decision.scope
+        left = leaving(history, kept) if self._leaves and call.owned and not call.ahead else ()
+        if left:
+            remaining, kept = without(history, kept, left)
         if not call.ahead:
-            self._caches.keep(key, Known(history, decision.scope, decision.view))
+            shown = render(remaining, kept) if left else decision.view
+            self._caches.keep(key, Known(remaining, kept, shown))
         reports = None
         if decision.actions:
             reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
-        return Outcome(call, history, budget, stored, decision, ignored, reports)
+        return Outcome(call, history, budget, stored, decision, kept, (*call.left, *left), ignored, reports)
 
     def boundaries(self, call: Call, counter: TokenCounter) -> list[str]:
         """Prefix digests, hexadecimal, at which a summary of the messages behind the present one could end."""
@@ -237,9 +263,18 @@ class Stepper:
             reason = f"{cap.key} is {cap.configured}, used is {cap.used} because of the window"
             self._tell(outcome.call, "capped", reason, data={"key": cap.key, "used": cap.used})
 
+    def spilled(self, place: Place, spilled: Sequence[Spilled], started: float) -> None:
+        """Announce what was written to files. No view has shown it yet, so there are no reports."""
+        for one in spilled:
+            data = {"tool": one.tool, "bytes": one.bytes, "ref": one.ref}
+            self._announce(place, "spilled", f"the result of {one.tool} has {one.bytes} bytes", started, data=data)
+
     def _tell(self, call: Call, name: EventName, reason: str, **more: Any) -> None:
-        took = (time.perf_counter() - call.started) * 1000
-        announce(MemoryEvent(name, call.place.thread, reason, took, **more), self._listener, in_run=call.place.in_run)
+        self._announce(call.place, name, reason, call.started, **more)
+
+    def _announce(self, place: Place, name: EventName, reason: str, started: float, **more: Any) -> None:
+        took = (time.perf_counter() - started) * 1000
+        announce(MemoryEvent(name, place.thread, reason, took, **more), self._listener, in_run=place.in_run)
 
     def _budget(self, call: Call, known: Known, calibration: Calibration | None = None) -> TokenBudget:
         overhead = call.measure(known.history.counter)
@@ -289,6 +324,14 @@ class Stepper:
             prompt=settings.prompt,
             focus=focus,
         )
+
+
+def stored(outcome: Outcome) -> dict[str, Any]:
+    """The state update that stores an outcome; {} where nothing changed."""
+    if not outcome.changed:
+        return {}
+    removed = [RemoveMessage(id=key) for key in outcome.left]
+    return {RECORD: outcome.update, **({MESSAGES: removed} if removed else {})}
 
 
 def unknown(_: TokenCounter) -> Overhead:

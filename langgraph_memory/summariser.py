@@ -41,7 +41,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MARGIN_SECONDS = 5.0
-"""How long after the timeout a claim still holds: time to judge and keep the reply."""
+"""How long after the timeout somebody else's reply is still waited for: time to judge and keep it."""
+CLAIM_SECONDS = 10.0
+"""How long a claim holds if it is not prolonged: what others wait for a process that died while it asked."""
 POLL_SECONDS = 0.1
 FAILURES = 3
 BREAKERS = 10_000
@@ -141,7 +143,8 @@ class Summariser:
                     await asyncio.sleep(POLL_SECONDS)
                 if isinstance(turn, str):
                     return turn
-                reply = await _call(model, ask.prompt, self._timeout)
+                async with self._holding(ask.digest, owner):
+                    reply = await _call(model, ask.prompt, self._timeout)
                 return await _in_thread(self._judged, ask, model, thread, reply, count)
             finally:
                 await _in_thread(self._cache.release, ask.digest, owner)
@@ -158,14 +161,34 @@ class Summariser:
                     time.sleep(POLL_SECONDS)
                 if isinstance(turn, str):
                     return turn
-                return self._judged(ask, model, thread, _call_with_limit(model, ask.prompt, self._timeout), count)
+                reply = _call_with_limit(model, ask.prompt, self._timeout, partial(self._claim, ask.digest, owner))
+                return self._judged(ask, model, thread, reply, count)
             finally:
                 self._cache.release(ask.digest, owner)
 
     @property
     def patience(self) -> float:
-        """How long a claim holds, and how long somebody else's is respected."""
+        """How long somebody else's purchase is waited for."""
         return self._timeout + MARGIN_SECONDS
+
+    def _claim(self, digest: str, owner: str) -> bool:
+        return self._cache.claim(digest, owner, CLAIM_SECONDS)
+
+    @asynccontextmanager
+    async def _holding(self, digest: str, owner: str) -> AsyncIterator[None]:
+        """Prolong the claim again and again while the model is asked."""
+
+        async def prolong() -> None:
+            while True:
+                await asyncio.sleep(CLAIM_SECONDS / 3)
+                await _in_thread(self._claim, digest, owner)
+
+        beat = asyncio.create_task(prolong())
+        try:
+            yield
+        finally:
+            beat.cancel()
+            await asyncio.wait([beat])
 
     def _known(self, ask: Ask, model: Runnable[Any, Any] | None, thread: str | None, count: Count) -> Answer | None:
         """The answer that can be given without the model."""
@@ -195,7 +218,7 @@ class Summariser:
     def _turn(self, ask: Ask, owner: str, count: Count) -> str | bool:
         """What somebody else has bought meanwhile, else whether it is for `owner` to buy."""
         # In this order: whoever releases a claim has kept the text before.
-        mine = self._cache.claim(ask.digest, owner, self.patience)
+        mine = self._claim(ask.digest, owner)
         return self._fitting(ask, count) or mine
 
     def _fitting(self, ask: Ask, count: Count) -> str | None:
@@ -261,8 +284,11 @@ async def _call(model: Runnable[Any, Any], prompt: str, seconds: float) -> Any:
         return error
 
 
-def _call_with_limit(model: Runnable[Any, Any], prompt: str, seconds: float) -> Any:
-    """The reply or the exception. A daemon thread, so that a hanging model never keeps the program alive."""
+def _call_with_limit(model: Runnable[Any, Any], prompt: str, seconds: float, beat: Callable[[], Any]) -> Any:
+    """The reply or the exception; `beat` is called now and then meanwhile.
+
+    A daemon thread asks, so that a hanging model never keeps the program alive.
+    """
     result: list[Any] = []
     context = contextvars.copy_context()
 
@@ -274,5 +300,9 @@ def _call_with_limit(model: Runnable[Any, Any], prompt: str, seconds: float) -> 
 
     worker = threading.Thread(target=call, daemon=True, name="memory-summary")
     worker.start()
-    worker.join(seconds)
+    until = time.monotonic() + seconds
+    while worker.is_alive() and (left := until - time.monotonic()) > 0:
+        worker.join(min(left, CLAIM_SECONDS / 3))
+        if worker.is_alive():
+            beat()
     return result[0] if result else TimeoutError()

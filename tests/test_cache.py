@@ -21,7 +21,7 @@ from langgraph_memory.cache import FileCache, Guarded, ProcessCache, SummaryCach
 from langgraph_memory.context.summarize import Ask
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.summariser import Summariser
-from tests.support.models import GOOD, Hanging, Scripted
+from tests.support.models import GOOD, Hanging, Scripted, Slow
 from tests.support.models import summariser as scripted
 
 MODES = ("sync", "async")
@@ -593,22 +593,39 @@ def test_two_processes_that_ask_the_same_at_the_same_time_make_one_call(path):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_claim_of_a_process_that_was_killed_runs_out(mode, path, monkeypatch):
-    monkeypatch.setattr(summariser, "MARGIN_SECONDS", 0.2)
-    script = ASKING.replace("rim = ", "import langgraph_memory.summariser as s; s.MARGIN_SECONDS = 0.2\nrim = ")
+    monkeypatch.setattr(summariser, "CLAIM_SECONDS", 1.0)
+    script = ASKING.replace("rim = ", "import langgraph_memory.summariser as s; s.CLAIM_SECONDS = 1.0\nrim = ")
     Path("go").touch()
-    process = run(script, path, mode, 1, 60, "lives")
+    process = run(script, path, mode, 30, 60, "lives")
     until(Path("calls").exists)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=30)
     kept, model = FileCache(path), scripted()
     assert not kept.claim("d", "me", 1)
-    rim = Summariser(timeout=5, cache=kept)
+    rim = Summariser(timeout=60, cache=kept)
     if mode == "sync":
         assert rim.answer_sync(ask(), model, "t", words) == GOOD
     else:
         assert asyncio.run(rim.answer(ask(), model, "t", words)) == GOOD
     assert len(model.requests) == 1
     assert rows(path, "SELECT * FROM claims") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_claim_holds_as_long_as_the_model_is_asked(mode, path, monkeypatch):
+    monkeypatch.setattr(summariser, "CLAIM_SECONDS", 0.3)
+    kept, refused = FileCache(path), []
+    assert kept.get("d") is None
+    model = Slow(replies=GOOD, seconds=1.5)
+    rim = Summariser(timeout=30, cache=kept)
+    asking = rim.answer_sync if mode == "sync" else lambda *given: asyncio.run(rim.answer(*given))
+    asker = threading.Thread(target=asking, args=(ask(), model, "t", words))
+    asker.start()
+    until(lambda: rows(path, "SELECT * FROM claims"))
+    while asker.is_alive():
+        refused.append(not kept.claim("d", "me", 1) or kept.get("d") is not None)
+        asker.join(0.1)
+    assert len(refused) > 3 and all(refused)
 
 
 @pytest.mark.parametrize("mode", MODES)

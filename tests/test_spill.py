@@ -38,6 +38,7 @@ from langgraph_memory.spill import (
     spilled_result,
 )
 from tests.support.graphs import result
+from tests.support.models import content_text
 
 SCRIPTS = {
     "English": "the berth is taken until noon\n",
@@ -783,6 +784,10 @@ def failing(error: OSError) -> None:
     raise AssertionError(f"not expected: {error}")
 
 
+def noting(message: ToolMessage) -> None:
+    assert MARKER.search(content_text(message))
+
+
 BIG = long_text("Chinese", 5000)
 
 
@@ -803,7 +808,7 @@ def test_a_result_of_any_shape_is_spilled_and_keeps_its_shape(store, shape):
     message = result("c1", BIG, id="r1")
     [(given_result, place)] = [(made, place) for name, made, place in shapes(message) if name == shape]
     before = repr(given_result)
-    changed = spilled_result(given_result, "grab", buffer(), store, failing)
+    changed = spilled_result(given_result, "grab", buffer(), store, failed=failing, done=noting)
     assert exceeds(given_result, "grab", buffer())
     assert whole(store, digest_in(place(changed))) == BIG
     assert type(changed) is type(given_result)
@@ -814,7 +819,7 @@ def test_a_result_of_any_shape_is_spilled_and_keeps_its_shape(store, shape):
 @pytest.mark.parametrize("shape", [name for name, _, _ in shapes(None)])
 def test_a_small_result_of_any_shape_is_the_same_object(store, shape):
     [made] = [made for name, made, _ in shapes(result("c1", "ok")) if name == shape]
-    assert spilled_result(made, "grab", buffer(), store, failing) is made
+    assert spilled_result(made, "grab", buffer(), store, failed=failing, done=noting) is made
     assert not exceeds(made, "grab", buffer())
 
 
@@ -823,13 +828,13 @@ def test_a_small_result_of_any_shape_is_the_same_object(store, shape):
     [None, 7, BIG, {"messages": [result("c1", BIG)]}, Command(goto="x"), Command(update=BIG), HumanMessage(BIG), [BIG]],
 )
 def test_anything_else_is_left_alone(store, other):
-    assert spilled_result(other, "grab", buffer(), store, failing) is other
+    assert spilled_result(other, "grab", buffer(), store, failed=failing, done=noting) is other
     assert not exceeds(other, "grab", buffer())
 
 
 def test_only_tool_results_are_spilled(store):
     command = Command(update={"messages": [HumanMessage(BIG), AIMessage(BIG)], "notes": [result("c1", BIG)]})
-    assert spilled_result(command, "grab", buffer(), store, failing) is command
+    assert spilled_result(command, "grab", buffer(), store, failed=failing, done=noting) is command
 
 
 def test_a_message_that_cannot_be_written_stays_and_the_reason_is_told(store, monkeypatch):
@@ -838,7 +843,7 @@ def test_a_message_that_cannot_be_written_stays_and_the_reason_is_told(store, mo
     command = Command(update={"messages": [result("c1", other), result("c2", BIG)]})
     failures: list[OSError] = []
     monkeypatch.setattr(spill.os, "write", full_disk)
-    changed = spilled_result(command, "grab", buffer(), store, failures.append)
+    changed = spilled_result(command, "grab", buffer(), store, failed=failures.append, done=noting)
     assert [error.errno for error in failures] == [errno.ENOSPC]
     assert changed.update["messages"][0] is command.update["messages"][0]
     assert whole(store, digest_in(changed.update["messages"][1])) == BIG
@@ -849,6 +854,6 @@ def test_on_a_full_disk_every_result_stays_as_it_is(store, monkeypatch, shape):
     monkeypatch.setattr(spill.os, "fsync", full_disk)
     failures: list[OSError] = []
     [made] = [made for name, made, _ in shapes(result("c1", BIG)) if name == shape]
-    assert spilled_result(made, "grab", buffer(), store, failures.append) is made
+    assert spilled_result(made, "grab", buffer(), store, failed=failures.append, done=noting) is made
     assert failures
     assert files_in(store.folder) == []

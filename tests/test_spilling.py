@@ -16,10 +16,10 @@ from langchain_core.tools import tool
 from langgraph.graph import StateGraph
 from langgraph.prebuilt import ToolNode
 
-from langgraph_memory import MemoryMiddleware, MemoryState
+from langgraph_memory import MemoryEvent, MemoryMiddleware, MemoryState, RuntimeConfig
 from langgraph_memory.config import MaintenanceConfig
 from langgraph_memory.spill import SpillStore
-from langgraph_memory.spilling import sweep
+from langgraph_memory.spilling import REST_SECONDS, Spiller, sweep
 from tests.support.models import Scripted
 
 SPILLED = re.compile(r'\[spilled: (\d+) bytes · recall\("spill:([0-9a-f]+)"\)\]')
@@ -202,3 +202,54 @@ async def test_path_is_where_the_files_are(tmp_path, path):
     async with MemoryMiddleware.open(settings(tmp_path, path=str(place) if path == "{absolute}" else path)) as memory:
         await run(memory, "agent", call("dump", lines=LINES))
     assert len(list(place.rglob("*.txt"))) == 1
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+@pytest.mark.parametrize("kind", ["agent", "wrapped", "bare tool node"])
+async def test_each_spilled_result_is_announced_on_the_stream_and_to_the_listener(tmp_path, kind, mode):
+    heard: list[MemoryEvent] = []
+    async with MemoryMiddleware.open(settings(tmp_path), on_event=heard.append) as memory:
+        model = Scripted(replies=[call("dump", lines=LINES), "done"])
+        graph = graph_of(memory, model, kind)
+        given, config = {"messages": [("user", "go")]}, {"configurable": {"thread_id": "t"}}
+        if mode == "async":
+            streamed = [part async for part in graph.astream(given, config, stream_mode="custom")]
+        else:
+            streamed = await asyncio.to_thread(lambda: list(graph.stream(given, config, stream_mode="custom")))
+        shown = [part for part in streamed if part["event"] == "spilled"]
+        told = [event for event in heard if event.name == "spilled"]
+        size, digest = SPILLED.search((await graph.aget_state(config)).values["messages"][2].content).groups()
+    assert shown == [event.to_json() for event in told] and len(told) == 1
+    assert told[0].thread_id == "t" and told[0].duration_ms > 0
+    assert dict(told[0].data) == {"tool": "dump", "bytes": int(size), "ref": f"spill:{digest}"}
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_after_a_failure_no_file_is_tried_for_a_while(tmp_path, caplog):
+    (tmp_path / "spill").write_text("in the way", encoding="utf-8")
+    clock = Clock()
+    spiller = Spiller(SpillStore(tmp_path / "spill"), RuntimeConfig().tools.spill_buffer, clock=clock)
+    large = ToolMessage("x" * 60_000, tool_call_id="c", name="dump", id="m")
+    assert spiller.wants(large, "dump")
+    assert spiller.spill(large, "dump") == (large, [])
+    assert not spiller.wants(large, "dump")
+    clock.now += REST_SECONDS
+    assert spiller.wants(large, "dump")
+    (tmp_path / "spill").unlink()
+    short, notes = spiller.spill(large, "dump")
+    assert len(short.content) < 2100 and [note.bytes for note in notes] == [60_000]
+    assert caplog.text.count("cannot be written") == 1
+
+
+def test_only_results_behind_the_newest_assistant_message_are_looked_at(tmp_path):
+    spiller = Spiller(SpillStore(tmp_path), RuntimeConfig().tools.spill_buffer)
+    large = ToolMessage("x" * 60_000, tool_call_id="c-dump-0", name="dump", id="m")
+    asked = call("dump")
+    assert spiller.replaced([asked, large])[0]
+    assert spiller.replaced([asked, large, AIMessage("seen"), HumanMessage("next")]) == ([], [])
