@@ -158,4 +158,4 @@ def _key(call: Call) -> Hashable:
 
 
 def _ahead(outcome: Outcome) -> Call:
-    return replace(outcome.call, record=outcome.record, ahead=True, bought=None, force=False, refused=None)
+    return outcome.again(ahead=True, force=False, refused=None)

@@ -17,8 +17,8 @@ from .context.budget import Overhead
 from .context.tokens import TokenCounter, count_message, count_tools
 from .models import Model, bound_tools, model_window, with_tools
 from .recovery import Retry
-from .state import MESSAGES, RECORD
-from .steps import Outcome
+from .state import MESSAGES
+from .steps import Outcome, stored
 
 if TYPE_CHECKING:
     from .middleware import MemoryMiddleware
@@ -137,4 +137,5 @@ class ModelNode(Runnable[Any, Any]):
 
     def _recovered(self, reply: Any, retry: Retry, outcome: Outcome, config: RunnableConfig | None) -> dict[str, Any]:
         self.memory.announce_recovery(retry, outcome)
-        return {**self._replied(reply, config), RECORD: outcome.update}
+        update = stored(outcome)
+        return {**update, MESSAGES: [*update.get(MESSAGES, ()), *self._replied(reply, config)[MESSAGES]]}

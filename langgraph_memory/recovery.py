@@ -7,7 +7,7 @@ then the provider's own error is raised, unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .overflow import Overflow, overflow_of
 from .steps import Call, Outcome, Refused
@@ -52,4 +52,4 @@ def _harder(outcome: Outcome, overflow: Overflow) -> Call:
     else:
         ceiling = sent // 2
     refused = Refused(window, max(1, min(ceiling, sent - 1)))
-    return replace(outcome.call, record=outcome.record, force=True, refused=refused, bought=None)
+    return outcome.again(force=True, refused=refused)

@@ -86,9 +86,9 @@ def cuts(
     return Cuts(cut(min(usual, waiting)), cut(usual), cut(ranges[-1][0]), cut(len(history)), paid)
 
 
-def outline(history: History, cut: Cut) -> Summary:
-    """The summary of `cut` before its text is known."""
-    return _summary(history, cut, "", ())
+def outline(history: History, cut: Cut, previous: Summary | None) -> Summary:
+    """The summary of `cut`, in place of `previous`, before its text is known."""
+    return _summary(history, cut, previous, "", ())
 
 
 def tag_tokens(history: History, summary: Summary) -> int:
@@ -184,7 +184,7 @@ def compacted(
     text, covered = previous.text if previous else "", history.messages[start : cut.end]
     facts = _facts(history, previous.artifacts if previous else (), covered, room // ARTIFACT_SHARE)
     if paid:
-        return _summary(history, cut, paid, facts), "bought before"
+        return _summary(history, cut, scope.summary, paid, facts), "bought before"
     target = room - room // ARTIFACT_SHARE
     recipe = replace(recipe, room=target, most=max(target, min(2 * target, spare - room // ARTIFACT_SHARE)))
     for attempt, rung in ((recipe, "summariser"), (recipe.smaller(), "smaller input")):
@@ -194,9 +194,9 @@ def compacted(
         if isinstance(answer, Ask):
             return answer
         if not isinstance(answer, Rejected):
-            return _summary(history, cut, answer, facts), rung
+            return _summary(history, cut, scope.summary, answer, facts), rung
     extracted = _extracted(history, covered, text, recipe.room)
-    return _summary(history, cut, extracted, facts), "extract" if extracted else "marker"
+    return _summary(history, cut, scope.summary, extracted, facts), "extract" if extracted else "marker"
 
 
 def _extracted(history: History, messages: Sequence[BaseMessage], previous: str, room: int) -> str:
@@ -222,13 +222,14 @@ def _facts(history: History, old: Sequence[str], covered: Sequence[BaseMessage],
     return tuple(merged)
 
 
-def _summary(history: History, cut: Cut, text: str, facts: tuple[str, ...]) -> Summary:
+def _summary(history: History, cut: Cut, previous: Summary | None, text: str, facts: tuple[str, ...]) -> Summary:
     return Summary(
         text=text,
         artifacts=facts,
         count=cut.end,
         digest=history.digests[cut.end - 1].hex(),
-        first=history.keys[0],
+        first=previous.first if previous and previous.gone else history.keys[0],
         last=history.keys[cut.end - 1],
         pin=tuple(history.keys[i] for i in cut.pin),
+        gone=previous.gone if previous else 0,
     )

@@ -82,7 +82,7 @@ def _plans(case: Case) -> Iterator[Plan]:
 
 def _outline(case: Case, plan: Plan) -> View:
     """The view under `plan`, with a summary that has no text."""
-    scope = _covered(case, outline(case.history, plan.cut)) if plan.cut else case.scope
+    scope = _covered(case, outline(case.history, plan.cut, case.scope.summary)) if plan.cut else case.scope
     return render(case.history, replace(scope, trims={**scope.trims, **_trims(case, scope, plan.caps)}))
 
 
@@ -117,7 +117,7 @@ def bought_before(case: Case, worth: int) -> Plan | None:
 
 def _room(case: Case, cut: Cut) -> int:
     """Raw tokens for text and artifacts of a summary: within its share, and well below what it replaces."""
-    tags = tag_tokens(case.history, outline(case.history, cut))
+    tags = tag_tokens(case.history, outline(case.history, cut, case.scope.summary))
     frees = case.total - _outlined(case, Plan(cut))
     return min(case.budget.summary - tags, frees * 3 // 4)
 

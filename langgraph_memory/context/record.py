@@ -26,7 +26,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What stands for the first `count` messages."""
+    """What stands for the first `count` messages, and for those that have left the list from among them."""
 
     text: str
     artifacts: tuple[str, ...]
@@ -39,6 +39,8 @@ class Summary:
     """Key of the last covered message."""
     pin: tuple[str, ...] = ()
     """Keys of the covered human messages that are shown verbatim beside the summary."""
+    gone: int = 0
+    """How many messages it stands for have left the list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ def summary_text(summary: Summary) -> str:
         escape_tags(one_line(key, KEY_CHARS)).replace('"', "&quot;") for key in (summary.first, summary.last)
     )
     return (
-        f'<conversation_summary messages="{summary.count}" from="{first}" to="{last}">\n'
+        f'<conversation_summary messages="{summary.count + summary.gone}" from="{first}" to="{last}">\n'
         f'{body}\n[recall("history", pattern="…") finds the messages themselves]\n</conversation_summary>'
     )
 

@@ -152,7 +152,7 @@ def test_what_is_not_shown_does_not_hide_a_human_message_behind_the_cut(between:
     for keep in range(1, 9):
         cut = cuts_of(thread, keep_messages=keep).usual
         assert cut is not None
-        view = render(history, Scope(summary=outline(history, cut))).messages
+        view = render(history, Scope(summary=outline(history, cut, None))).messages
         assert [message.type for message in view[:2]] == ["human", "ai"]
 
 
@@ -188,7 +188,7 @@ def test_cuts_fall_behind_the_summary_there_is() -> None:
     history = History.of(thread, THIRDS)
     first = cuts_of(thread, keep_messages=25).usual
     assert first is not None
-    scope = Scope(summary=outline(history, first))
+    scope = Scope(summary=outline(history, first, None))
     assert cuts_of(thread, scope=scope, keep_messages=25).usual is None
     deeper = cuts_of(thread, scope=scope, keep_messages=5).usual
     assert deeper is not None
