@@ -1,0 +1,1 @@
+"""What happened: threads on SQLite, one row a message."""
