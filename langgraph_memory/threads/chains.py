@@ -36,8 +36,13 @@ class Piece(NamedTuple):
     end: int
 
 
-StoredMessage = tuple[str | None, str, bytes]
-"""Its id, and type and bytes of the message without it."""
+class StoredMessage(NamedTuple):
+    """A message as the file has it; type and data are those of the message without its id."""
+
+    digest: bytes
+    id: str | None
+    type: str
+    data: bytes
 
 
 def pieces(db: sqlite3.Connection, chain: int, length: int) -> list[Piece]:
@@ -56,31 +61,31 @@ def pieces(db: sqlite3.Connection, chain: int, length: int) -> list[Piece]:
     return found[::-1]
 
 
-def read_messages(db: sqlite3.Connection, chain: int, length: int) -> list[StoredMessage]:
-    """The first `length` messages of a chain."""
-    return _read(db, "message_id, type, data", chain, length)
+def read_messages(db: sqlite3.Connection, chain: int, start: int, length: int) -> list[StoredMessage]:
+    """The first `length` messages of a chain without the first `start`."""
+    return list(map(StoredMessage._make, _read(db, "digest, message_id, type, data", chain, start, length)))
 
 
 def read_keys(db: sqlite3.Connection, chain: int, length: int) -> list[Key]:
     """What identifies the first `length` messages of a chain."""
-    return list(map(Key._make, _read(db, "digest, message_id", chain, length)))
+    return list(map(Key._make, _read(db, "digest, message_id", chain, 0, length)))
 
 
 def read_items_of(db: sqlite3.Connection, chain: int, length: int) -> list[int]:
     """The items of the first `length` messages of a chain."""
-    return [item for (item,) in _read(db, "item", chain, length)]
+    return [item for (item,) in _read(db, "item", chain, 0, length)]
 
 
-def _read(db: sqlite3.Connection, columns: str, chain: int, length: int) -> list[Any]:
+def _read(db: sqlite3.Connection, columns: str, chain: int, start: int, length: int) -> list[Any]:
     found: list[Any] = []
     for piece in pieces(db, chain, length):
         found += db.execute(
             f"SELECT {columns} FROM lgm_links JOIN lgm_items ON id = item "
             "WHERE chain = ? AND position >= ? AND position < ? ORDER BY position",
-            piece,
+            (piece.chain, max(start, piece.start), piece.end),
         )
-    if len(found) != length:
-        raise DamagedDatabaseError(f"Chain {chain} holds {len(found)} messages, a checkpoint refers to {length}.")
+    if len(found) != length - start:
+        raise DamagedDatabaseError(f"Of the messages {start} to {length} of chain {chain} {len(found)} are there.")
     return found
 
 
@@ -172,4 +177,4 @@ def _name(thread: int, place: Place) -> str:
 def load_tip(db: sqlite3.Connection, chain: int, length: int) -> Tip:
     """What identifies the messages of a chain, without prints."""
     keys = read_keys(db, chain, length)
-    return Tip(chain, keys, [object() for _ in keys])
+    return Tip(chain, keys, [object() for _ in keys], [None] * len(keys))

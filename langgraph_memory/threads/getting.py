@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -21,17 +21,13 @@ from langgraph.checkpoint.base import (
     PendingWrite,
     writes_sort_key,
 )
-from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from ..errors import DamagedDatabaseError
-from .chains import StoredMessage, load_tip, read_messages
 from .codec import Codec, is_ours
 from .ids import Where
-from .items import read_items
-from .messages import joined, print_of
 from .schema import reading
-from .tips import Place, Tip, Tips
-from .values import CHAIN, DICT, INLINE, LOOSE, ONE, SHARED, SNAPSHOT, Form, references
+from .stock import Stock, Values
+from .tips import Place, Tips
+from .values import CHAIN, SNAPSHOT, Form
 
 COLUMNS = "thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
 WRITES = "task_id, channel, type, value, task_path, idx"
@@ -55,29 +51,6 @@ class Row:
     writes: list[Write]
 
 
-@dataclass(slots=True)
-class Stock:
-    """Items and chains that forms refer to, as they are stored."""
-
-    items: dict[int, tuple[str, bytes]] = field(default_factory=dict)
-    chains: dict[int, list[StoredMessage]] = field(default_factory=dict)
-
-    def fetch(self, db: sqlite3.Connection, forms: Iterable[Form]) -> None:
-        """Read what `forms` refer to and is not here yet."""
-        lengths: dict[int, int] = {}
-        wanted: set[int] = set()
-        for form in forms:
-            for found in references(form):
-                if len(found) == 1:
-                    wanted.add(found[0])
-                else:
-                    lengths[found[0]] = max(found[1], lengths.get(found[0], 0))
-        for chain, length in lengths.items():
-            if len(self.chains.get(chain, ())) < length:
-                self.chains[chain] = read_messages(db, chain, length)
-        self.items.update(read_items(db, wanted - self.items.keys()))
-
-
 def unpacked(codec: Codec, row: Sequence[Any], writes: list[Write]) -> Row:
     thread_id, namespace, checkpoint_id, parent_id, type_, data, metadata = row
     at = Where(thread_id, namespace, checkpoint_id)
@@ -97,39 +70,8 @@ def write_forms(codec: Codec, writes: Iterable[Write]) -> list[Form]:
     return [codec.unpack(type_, value) for _, _, type_, value, _, _ in writes if is_ours(type_)]
 
 
-class Reader:
-    """Builds values from forms and the stock."""
-
-    def __init__(self, codec: Codec, stock: Stock) -> None:
-        self.codec, self.stock = codec, stock
-
-    def value(self, form: Form) -> Any:
-        match form:
-            case [shape, type_, data] if shape == INLINE:
-                return self.codec.load(type_, data)
-            case [shape, item] if shape == SHARED:
-                return self._item(item)
-            case [shape, chain, length] if shape == CHAIN:
-                load = self.codec.load
-                return [joined(load(type_, data), name) for name, type_, data in self.stock.chains[chain][:length]]
-            case [shape, inner] if shape == SNAPSHOT:
-                return _DeltaSnapshot(self.value(inner))
-            case [shape, links] if shape == LOOSE:
-                return [self._message(*link) for link in links]
-            case [shape, item, message_id] if shape == ONE:
-                return self._message(item, message_id)
-            case [shape, parts] if shape == DICT:
-                return {key: self.value(part) for key, part in parts.items()}
-        raise DamagedDatabaseError(f"A row holds a form that this version does not know: {form!r}.")
-
-    def _message(self, item: int, message_id: str | None) -> Any:
-        return joined(self._item(item), message_id)
-
-    def _item(self, number: int) -> Any:
-        stored = self.stock.items.get(number)
-        if stored is None:
-            raise DamagedDatabaseError(f"The database holds no item {number}, which a checkpoint refers to.")
-        return self.codec.load(*stored)
+class Reader(Values):
+    """Builds checkpoints and pending writes from rows and the stock."""
 
     def write(self, type_: str, data: bytes) -> Any:
         if is_ours(type_):
@@ -139,12 +81,17 @@ class Reader:
     def writes(self, writes: Iterable[Write]) -> list[PendingWrite]:
         return [(task_id, channel, self.write(type_, data)) for task_id, channel, type_, data, _, _ in writes]
 
+    def values(self, row: Row) -> dict[str, Any]:
+        """The channel values of a checkpoint."""
+        if row.plain is not None:
+            return dict(self.codec.load(*row.plain).get("channel_values") or {})
+        return {channel: self.value(form) for channel, form in row.forms.items()}
+
     def checkpoint(self, row: Row) -> Checkpoint:
         if row.plain is not None:
             return cast(Checkpoint, self.codec.load(*row.plain))
         rest = self.codec.load(*row.rest)
-        values = {channel: self.value(form) for channel, form in row.forms.items()}
-        return cast(Checkpoint, {**rest, "id": row.at.checkpoint_id, "channel_values": values})
+        return cast(Checkpoint, {**rest, "id": row.at.checkpoint_id, "channel_values": self.values(row)})
 
     def tuple(self, row: Row, config: RunnableConfig | None = None) -> CheckpointTuple:
         parent = Where(row.at.thread_id, row.at.namespace, row.parent_id).config() if row.parent_id else None
@@ -157,15 +104,14 @@ class Reader:
 def get(
     db: sqlite3.Connection, codec: Codec, tips: Tips, at: Where, config: RunnableConfig, has_task_path: bool
 ) -> CheckpointTuple | None:
-    stock = Stock()
+    stock = Stock(tips)
     with reading(db):
         row = read_row(db, codec, at, has_task_path)
         if row is None:
             return None
         stock.fetch(db, [*row.forms.values(), *write_forms(codec, row.writes)])
-        unknown = {chain: load_tip(db, chain, length) for chain, length in _unknown(tips, row)}
     found = Reader(codec, stock).tuple(row, config if at.checkpoint_id else None)
-    _remember(tips, row, found.checkpoint["channel_values"], unknown)
+    _remember(tips, row, stock)
     return found
 
 
@@ -176,39 +122,20 @@ def read_row(db: sqlite3.Connection, codec: Codec, at: Where, has_task_path: boo
     return row and unpacked(codec, row, read_writes(db, Where(*row[:3]), has_task_path))
 
 
-def _unknown(tips: Tips, row: Row) -> Iterable[tuple[int, int]]:
-    """Chains of a checkpoint's channels that are not remembered, or not as far, and their lengths."""
-    for _, chain, length in _chains(row):
-        known = tips.get(chain)
-        if known is None or len(known.keys) < length:
-            yield chain, length
-
-
-def _chains(row: Row) -> Iterable[tuple[str, int, int]]:
+def _remember(tips: Tips, row: Row, stock: Stock) -> None:
+    """What was read saves the next put from serializing it, and the next read from building it from bytes."""
     for channel, form in row.forms.items():
         inner = form[1] if form[0] == SNAPSHOT else form
         if inner[0] == CHAIN:
-            yield channel, inner[1], inner[2]
-
-
-def _remember(tips: Tips, row: Row, values: dict[str, Any], unknown: dict[int, Tip]) -> None:
-    """Prints of the messages just read save the next put from serializing them all."""
-    at = row.at
-    for channel, chain, _ in _chains(row):
-        place = Place(at.thread_id, at.namespace, channel)
-        if tip := unknown.get(chain):
-            value = values[channel]
-            messages = value.value if isinstance(value, _DeltaSnapshot) else value
-            tips.keep(place, at.checkpoint_id, Tip(chain, tip.keys, list(map(print_of, messages))))
-        elif at.checkpoint_id:
-            tips.name(place, at.checkpoint_id, chain)
+            place = Place(row.at.thread_id, row.at.namespace, channel)
+            tips.keep(place, row.at.checkpoint_id, stock.chains[inner[1]].tip)
 
 
 def page(
-    db: sqlite3.Connection, codec: Codec, query: str, params: Sequence[Any], has_task_path: bool
+    db: sqlite3.Connection, codec: Codec, tips: Tips, query: str, params: Sequence[Any], has_task_path: bool
 ) -> tuple[list[Row], Stock]:
     """Checkpoints that a query of `COLUMNS` finds, with everything they refer to."""
-    stock = Stock()
+    stock = Stock(tips)
     with reading(db):
         found = db.execute(query, params).fetchall()
         rows = [unpacked(codec, row, read_writes(db, Where(*row[:3]), has_task_path)) for row in found]
@@ -217,7 +144,7 @@ def page(
 
 
 def delta_history(
-    db: sqlite3.Connection, codec: Codec, at: Where, channels: Sequence[str], has_task_path: bool
+    db: sqlite3.Connection, codec: Codec, tips: Tips, at: Where, channels: Sequence[str], has_task_path: bool
 ) -> dict[str, DeltaChannelHistory]:
     """What each channel was given on the way from its nearest stored value to `at`, oldest first."""
     seeds: dict[str, Any] = {}
@@ -227,30 +154,15 @@ def delta_history(
             missing = [channel for channel in channels if channel not in seeds]
             if not missing:
                 break
-            _step(db, codec, row, missing, seeds, writes)
+            row.writes = [write for write in row.writes if write[1] in missing]
+            row.forms = {channel: form for channel, form in row.forms.items() if channel in missing}
+            reader = Reader(codec, Stock(tips))
+            reader.stock.fetch(db, [*row.forms.values(), *write_forms(codec, row.writes)])
+            for write in reversed(reader.writes(row.writes)):
+                writes[write[1]].append(write)
+            seeds.update({channel: value for channel, value in reader.values(row).items() if channel in missing})
+            _remember(tips, row, reader.stock)
     return {channel: _history(channel, writes, seeds) for channel in channels}
-
-
-def _step(
-    db: sqlite3.Connection,
-    codec: Codec,
-    row: Row,
-    missing: Sequence[str],
-    seeds: dict[str, Any],
-    writes: dict[str, list[PendingWrite]],
-) -> None:
-    own = [write for write in row.writes if write[1] in missing]
-    if row.plain is not None:
-        values = codec.load(*row.plain).get("channel_values") or {}
-        row.forms = {}
-        seeds.update({channel: values[channel] for channel in missing if channel in values})
-    stored = {channel: row.forms[channel] for channel in missing if channel in row.forms}
-    stock = Stock()
-    stock.fetch(db, [*stored.values(), *write_forms(codec, own)])
-    reader = Reader(codec, stock)
-    seeds.update({channel: reader.value(form) for channel, form in stored.items()})
-    for write in reversed(reader.writes(own)):
-        writes[write[1]].append(write)
 
 
 def _history(channel: str, writes: dict[str, list[PendingWrite]], seeds: dict[str, Any]) -> DeltaChannelHistory:

@@ -11,8 +11,10 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite.utils import search_where
 
 from .codec import Codec
-from .getting import COLUMNS, Reader, Row, Stock, page
+from .getting import COLUMNS, Reader, Row, page
 from .ids import same_thread
+from .stock import Stock
+from .tips import Tips
 
 PAGE = 25
 ORDER = "checkpoint_id, thread_id, checkpoint_ns"
@@ -27,12 +29,13 @@ class Listing:
         wanted: dict[str, Any] | None,
         before: RunnableConfig | None,
         limit: int | None,
+        tips: Tips,
     ) -> None:
         self.where, params = search_where(same_thread(config), wanted, before)
         self.params = list(params)
         self.left = limit
         self.last: Sequence[Any] | None = None
-        self.stock = Stock()
+        self.stock = Stock(tips)
 
     def next_page(self, db: sqlite3.Connection, codec: Codec, has_task_path: bool) -> list[Row]:
         size = PAGE if self.left is None else min(PAGE, self.left)
@@ -41,7 +44,9 @@ class Listing:
         query = (
             f"SELECT {COLUMNS} FROM checkpoints {self._where()} ORDER BY {ORDER.replace(',', ' DESC,')} DESC LIMIT ?"
         )
-        rows, self.stock = page(db, codec, query, [*self.params, *(self.last or ()), size], has_task_path)
+        rows, self.stock = page(
+            db, codec, self.stock.tips, query, [*self.params, *(self.last or ()), size], has_task_path
+        )
         if rows:
             at = rows[-1].at
             self.last = at.checkpoint_id, at.thread_id, at.namespace

@@ -108,7 +108,7 @@ class Settling:
             return [LOOSE, [[number, key.id] for number, key in zip(numbers, messages.keys, strict=True)]]
         place = Place(self.at.thread_id, self.at.namespace, channel)
         chain, length = settle(self.db, self.codec, self.thread, place, messages)
-        self.placed.append((place, Tip(chain, messages.keys, messages.prints)))
+        self.placed.append((place, Tip(chain, messages.keys, messages.prints, messages.fields)))
         return [CHAIN, chain, length]
 
 

@@ -117,7 +117,7 @@ class ThreadSaver(AsyncSqliteSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first. Nothing is locked while the caller looks at one."""
-        listing = Listing(config, filter, before, limit)
+        listing = Listing(config, filter, before, limit, self.shared.tips)
         await self.setup()
         while rows := await self.call(listing.next_page, self.codec, self.shared.has_task_path):
             for row in rows:
@@ -128,7 +128,9 @@ class ThreadSaver(AsyncSqliteSaver):
     ) -> Mapping[str, DeltaChannelHistory]:
         at = where(config)
         await self.setup()
-        return await self.call(getting.delta_history, self.codec, at, list(channels), self.shared.has_task_path)
+        return await self.call(
+            getting.delta_history, self.codec, self.shared.tips, at, list(channels), self.shared.has_task_path
+        )
 
     # Writing
 
@@ -220,7 +222,7 @@ class ThreadSaver(AsyncSqliteSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        listing = Listing(config, filter, before, limit)
+        listing = Listing(config, filter, before, limit, self.shared.tips)
         self._wait(self.setup())
         while rows := self._wait(self.call(listing.next_page, self.codec, self.shared.has_task_path)):
             for row in rows:

@@ -17,7 +17,7 @@ from .getting import COLUMNS, Row, ancestors, unpacked
 from .ids import Where
 from .items import chunks, find_thread, thread_number
 from .schema import writing
-from .values import Form, references
+from .values import Form, lengths_and_items
 
 TABLES = ("checkpoints", "writes")
 
@@ -128,14 +128,7 @@ def _stored(codec: Codec, row: Row) -> dict[str, object]:
 
 def used(db: sqlite3.Connection, codec: Codec, thread_id: str) -> tuple[set[int], set[int]]:
     """The items and the chains that rows of a thread refer to."""
-    items: set[int] = set()
-    lengths: dict[int, int] = {}
-    for form in forms_of(db, codec, thread_id):
-        for found in references(form):
-            if len(found) == 1:
-                items.add(found[0])
-            else:
-                lengths[found[0]] = max(found[1], lengths.get(found[0], 0))
+    lengths, items = lengths_and_items(forms_of(db, codec, thread_id))
     chains: set[int] = set()
     for chain, length in lengths.items():
         chains.update(_lineage(db, chain))

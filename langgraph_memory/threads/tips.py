@@ -19,12 +19,14 @@ MOST_PLACES = 4096
 
 
 class Tip(NamedTuple):
-    """The beginning of a chain as far as it is known."""
+    """The beginning of a chain as far as it is known: four lists of the same length, never changed in place."""
 
     chain: int
     keys: list[Key]
     prints: list[object]
-    """Prints of the messages, as many as keys."""
+    """Prints of the messages."""
+    fields: list[frozenset[str] | None]
+    """The fields that were set in messages that were read: those can be made again from their prints."""
 
 
 class Place(NamedTuple):

@@ -14,7 +14,7 @@ On the connection's thread a draft becomes a *form*: the few numbers and bytes t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 from operator import ne
@@ -55,6 +55,8 @@ class Messages:
     """The chain they were compared with."""
     same: int
     """How many at the beginning are those of the tip."""
+    fields: list[frozenset[str] | None]
+    """As in a tip."""
 
 
 @dataclass(slots=True)
@@ -96,18 +98,20 @@ def _holds_messages(value: dict[Any, Any]) -> bool:
 
 
 def draft_messages(codec: Codec, messages: Sequence[BaseMessage], tip: Tip | None) -> Messages:
-    prints = [print_of(message) for message in messages]
+    prints = list(map(print_of, messages))
     same = _alike(prints, tip.prints) if tip else 0
-    keys = tip.keys[:same] if tip else []
+    keys, fields = (tip.keys[:same], tip.fields[:same]) if tip else ([], [])
     bodies: dict[bytes, Item] = {}
     for position in range(same, len(messages)):
         if tip and position < len(tip.prints) and tip.prints[position] == prints[position]:
             keys.append(tip.keys[position])
+            fields.append(tip.fields[position])
             continue
         key, body = _message(codec, messages[position])
         keys.append(key)
+        fields.append(None)
         bodies[key.digest] = body
-    drafted = Messages(keys, prints, bodies, None, 0)
+    drafted = Messages(keys, prints, bodies, None, 0, fields)
     compare(drafted, tip, same)
     return drafted
 
@@ -146,3 +150,16 @@ def references(form: Form) -> Iterator[tuple[int, ...]]:
     elif shape == DICT:
         for part in form[1].values():
             yield from references(part)
+
+
+def lengths_and_items(forms: Iterable[Form]) -> tuple[dict[int, int], set[int]]:
+    """How much of which chains forms refer to, and which items outside chains."""
+    lengths: dict[int, int] = {}
+    items: set[int] = set()
+    for form in forms:
+        for found in references(form):
+            if len(found) == 1:
+                items.add(found[0])
+            else:
+                lengths[found[0]] = max(found[1], lengths.get(found[0], 0))
+    return lengths, items

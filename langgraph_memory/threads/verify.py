@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from .chains import read_items_of
 from .codec import Codec
 from .schema import BLOB, MESSAGE, reading
 from .sweep import forms_of
-from .values import references
+from .values import lengths_and_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +116,14 @@ def _chains(db: sqlite3.Connection, codec: Codec) -> Iterator[str]:
 def _threads(db: sqlite3.Connection, codec: Codec) -> Iterator[str]:
     threads = db.execute("SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM writes").fetchall()
     for (thread_id,) in threads:
-        items, lengths = Counter[int](), dict[int, int]()
         try:
-            for form in forms_of(db, codec, thread_id):
-                for found in references(form):
-                    if len(found) == 1:
-                        items[found[0]] += 1
-                    else:
-                        lengths[found[0]] = max(found[1], lengths.get(found[0], 0))
+            lengths, items = lengths_and_items(forms_of(db, codec, thread_id))
             for chain, length in lengths.items():
                 items.update(read_items_of(db, chain, length))
         except LangGraphMemoryError as error:
             yield f"thread {thread_id!r}: {error}"
-        for table, wanted in (("lgm_item_holds", set(items)), ("lgm_chain_holds", set(lengths))):
+            continue
+        for table, wanted in (("lgm_item_holds", items), ("lgm_chain_holds", set(lengths))):
             held = db.execute(
                 f"SELECT held FROM {table} JOIN lgm_threads ON id = thread WHERE thread_id = ?", (thread_id,)
             )
