@@ -10,6 +10,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint
 
+from ..errors import UnstorableError
 from .chains import item_of, settle
 from .codec import Codec
 from .ids import Where
@@ -63,11 +64,18 @@ def draft_checkpoint(
 ) -> CheckpointDraft:
     rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
     values = {
-        channel: draft(codec, value, tips.find(Place(*parent[:2], channel), parent.checkpoint_id))
-        for channel, value in checkpoint["channel_values"].items()
+        channel: _draft(codec, tips, parent, channel, value) for channel, value in checkpoint["channel_values"].items()
     }
     at = Where(parent.thread_id, parent.namespace, checkpoint["id"])
     return CheckpointDraft(at, parent.checkpoint_id, codec.dump(rest), values, as_json(metadata))
+
+
+def _draft(codec: Codec, tips: Tips, parent: Where, channel: str, value: Any) -> Draft:
+    tip = tips.find(Place(parent.thread_id, parent.namespace, channel), parent.checkpoint_id)
+    try:
+        return draft(codec, value, tip)
+    except UnstorableError as error:
+        raise UnstorableError(f"Channel {channel!r}: {error}") from error.__cause__
 
 
 def as_json(metadata: dict[str, Any]) -> bytes:
@@ -143,10 +151,7 @@ class WritesDraft:
 def draft_writes(
     codec: Codec, tips: Tips, at: Where, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
 ) -> WritesDraft:
-    values = [
-        (channel, draft(codec, value, tips.find(Place(*at[:2], channel), at.checkpoint_id)))
-        for channel, value in writes
-    ]
+    values = [(channel, _draft(codec, tips, at, channel, value)) for channel, value in writes]
     return WritesDraft(at, task_id, task_path, values)
 
 

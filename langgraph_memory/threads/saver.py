@@ -14,7 +14,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -54,6 +54,23 @@ class Shared:
     has_task_path: bool = True
 
 
+class Opening(AbstractAsyncContextManager["ThreadSaver"]):
+    """A saver that is open between entering and leaving.
+
+    Not a generator: those are closed when nobody holds them any more, and many programs keep only the saver.
+    """
+
+    def __init__(self, kind: type[ThreadSaver], path: str, serde: SerializerProtocol | None) -> None:
+        self._kind, self._serde = kind, serde
+        self._conn = driver.connection(path)
+
+    async def __aenter__(self) -> ThreadSaver:
+        return self._kind(await self._conn, serde=self._serde)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._conn.close()
+
+
 class ThreadSaver(AsyncSqliteSaver):
     """Stores the checkpoints of LangGraph graphs. See `from_conn_string`."""
 
@@ -62,13 +79,11 @@ class ThreadSaver(AsyncSqliteSaver):
         super().__init__(conn, serde=serde)
 
     @classmethod
-    @asynccontextmanager
-    async def from_conn_string(
+    def from_conn_string(  # type: ignore[override]
         cls, conn_string: str | os.PathLike[str], *, serde: SerializerProtocol | None = None
-    ) -> AsyncIterator[ThreadSaver]:
-        """A saver on the SQLite file `conn_string`, or on `":memory:"`, closed at the end."""
-        async with driver.connection(os.fspath(conn_string)) as conn:
-            yield cls(conn, serde=serde)
+    ) -> Opening:
+        """A saver on the SQLite file `conn_string`, or on `":memory:"`: an async context manager that closes it."""
+        return Opening(cls, os.fspath(conn_string), serde)
 
     @property
     def is_setup(self) -> bool:

@@ -82,8 +82,10 @@ def writing(db: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         db.commit()
-    except BaseException:
+    except BaseException as error:
         db.rollback()
+        if isinstance(error, sqlite3.OperationalError) and "no such table: lgm_" in str(error):
+            raise sqlite3.OperationalError(f"attempt to write a readonly database: {file_of(db)}") from error
         raise
 
 

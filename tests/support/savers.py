@@ -89,7 +89,9 @@ class Tee(BaseCheckpointSaver[str]):
 
 
 def _history(found: Any) -> Any:
-    return {channel: sorted((name, SERDE.dumps_typed(value)) for name, value in h.items()) for channel, h in found.items()}
+    return {
+        channel: sorted((name, SERDE.dumps_typed(value)) for name, value in h.items()) for channel, h in found.items()
+    }
 
 
 @asynccontextmanager

@@ -94,7 +94,11 @@ def test_nothing_remembered_finds_the_newest_chain(lists: Lists) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("append replace remove cut cold".split()), st.integers(0, 60)), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["append", "replace", "remove", "cut", "cold"]), st.integers(0, 60)), max_size=40
+    )
+)
 def test_whatever_is_edited_every_version_is_read_back(edits: list[tuple[str, int]]) -> None:
     with closing(sqlite3.connect(":memory:")) as db:
         lists, current, versions = Lists(db), said("first"), []
@@ -153,7 +157,9 @@ def test_messages_of_unknown_classes_or_with_objects_have_no_print() -> None:
 
 def test_a_message_made_again_is_the_one_that_was_read() -> None:
     call = {"name": "f", "args": {"deep": [{"x": [1, 2.5, None, True]}]}, "id": "c", "type": "tool_call"}
-    message = AIMessage("text", id="m", tool_calls=[call], usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3})
+    message = AIMessage(
+        "text", id="m", tool_calls=[call], usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    )
     read = CODEC.load(*CODEC.dump(message))
     fields = fields_of(read)
     assert fields is not None
