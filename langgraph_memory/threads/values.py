@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import compress
 from operator import ne
 from typing import Any
 
@@ -98,14 +98,16 @@ def _holds_messages(value: dict[Any, Any]) -> bool:
 
 
 def draft_messages(codec: Codec, messages: Sequence[BaseMessage], tip: Tip | None) -> Messages:
-    prints = list(map(print_of, messages))
-    same = _alike(prints, tip.prints) if tip else 0
-    keys, fields = (tip.keys[:same], tip.fields[:same]) if tip else ([], [])
+    known = tip or Tip(0, [], [], [])
+    # One at a time: ten thousand prints at once would cost more in fresh memory than in work.
+    same = _alike(map(print_of, messages), known.prints, min(len(messages), len(known.prints)))
+    keys, prints, fields = known.keys[:same], known.prints[:same], known.fields[:same]
     bodies: dict[bytes, Item] = {}
     for position in range(same, len(messages)):
-        if tip and position < len(tip.prints) and tip.prints[position] == prints[position]:
-            keys.append(tip.keys[position])
-            fields.append(tip.fields[position])
+        prints.append(print_of(messages[position]))
+        if position < len(known.prints) and known.prints[position] == prints[position]:
+            keys.append(known.keys[position])
+            fields.append(known.fields[position])
             continue
         key, body = _message(codec, messages[position])
         keys.append(key)
@@ -118,7 +120,10 @@ def draft_messages(codec: Codec, messages: Sequence[BaseMessage], tip: Tip | Non
 
 def compare(messages: Messages, tip: Tip | None, same: int = 0) -> None:
     """Note how far `messages` are those of `tip`, given that `same` are."""
-    messages.tip, messages.same = tip, _alike(messages.keys, tip.keys, same) if tip else 0
+    messages.tip, messages.same = tip, 0
+    if tip:
+        most = min(len(messages.keys), len(tip.keys)) - same
+        messages.same = same + _alike(messages.keys[same:], tip.keys[same:], most)
 
 
 def _message(codec: Codec, message: BaseMessage) -> tuple[Key, Item]:
@@ -128,11 +133,9 @@ def _message(codec: Codec, message: BaseMessage) -> tuple[Key, Item]:
     return Key(body.digest, message_id), body
 
 
-def _alike(left: Sequence[object], right: Sequence[object], start: int = 0) -> int:
-    """How many at the beginning of both are equal, given that `start` are."""
-    most = min(len(left), len(right))
-    differing = compress(count(start), map(ne, left[start:most], right[start:most]))
-    return next(differing, most)
+def _alike(left: Iterable[object], right: Iterable[object], most: int) -> int:
+    """How many at the beginning of both are equal, of the first `most`."""
+    return next(compress(range(most), map(ne, left, right)), most)
 
 
 def references(form: Form) -> Iterator[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Lists of messages in chains: whatever is done to a list, it is read back, shared where it can be, and found quickly."""
+"""Lists of messages in chains: whatever is done to a list, it is read back, and shared where it can be."""
 
 from __future__ import annotations
 
