@@ -50,3 +50,23 @@ class UnstorableError(LangGraphMemoryError, TypeError):
 
 class WrongThreadError(LangGraphMemoryError, RuntimeError):
     """A blocking method was called where it would block the event loop it needs."""
+
+
+class UnknownThreadError(LangGraphMemoryError, LookupError):
+    """There is no thread of this name; names the nearest ones."""
+
+
+class UnknownCheckpointError(LangGraphMemoryError, LookupError):
+    """A thread has no checkpoint of this id; names the thread and the nearest ids."""
+
+
+class ThreadExistsError(LangGraphMemoryError, ValueError):
+    """A thread would have been overwritten."""
+
+
+class NothingToUndoError(LangGraphMemoryError):
+    """The history of a thread holds no rewind that could be taken back."""
+
+
+class EncryptedSearchError(LangGraphMemoryError):
+    """Full-text search is off where messages are encrypted: its index would hold their words in the open."""
