@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import operator
 import os
@@ -70,15 +71,16 @@ class Tee(BaseCheckpointSaver[str]):
         for found in ours:
             yield found
 
-    # Both start in the same turn of the event loop, so that no node changes a message between them.
+    # The plain saver waits for its lock before it looks at a value, which a node or a channel may change meanwhile.
 
-    async def aput(self, *args: Any) -> Any:
+    async def aput(self, config: Any, *values: Any) -> Any:
+        args = config, *copy.deepcopy(values)
         plain, ours = await asyncio.gather(self.plain.aput(*args), self.ours.aput(*args))
         assert plain == ours
         return ours
 
     async def aput_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        args = config, writes, task_id, task_path
+        args = config, copy.deepcopy(writes), task_id, task_path
         await asyncio.gather(self.plain.aput_writes(*args), self.ours.aput_writes(*args))
 
     async def aget_delta_channel_history(self, *, config: Any, channels: Sequence[str]) -> Any:
