@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .events import MemoryEvent
     from .middleware import MemoryMiddleware
     from .state import MemoryState
+    from .threads import ThreadSaver
 
 __all__ = [
     "ConfigError",
@@ -20,6 +21,7 @@ __all__ = [
     "MemoryMiddleware",
     "MemoryState",
     "RuntimeConfig",
+    "ThreadSaver",
 ]
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "MemoryMiddleware": "middleware",
     "MemoryState": "state",
     "RuntimeConfig": "config",
+    "ThreadSaver": "threads",
 }
 
 

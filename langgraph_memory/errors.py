@@ -30,3 +30,43 @@ class RecordMissingError(LangGraphMemoryError, ValueError):
 
 class ThreadBusyError(LangGraphMemoryError):
     """A thread has pending tasks, so it cannot be changed from outside a run."""
+
+
+class DatabaseVersionError(LangGraphMemoryError):
+    """A database was written by a newer version of this library."""
+
+
+class DamagedDatabaseError(LangGraphMemoryError):
+    """A checkpoint refers to something the database does not hold."""
+
+
+class ThreadIdError(LangGraphMemoryError, ValueError):
+    """A thread id that cannot name a thread: missing, empty, or of a type that has no one text form."""
+
+
+class UnstorableError(LangGraphMemoryError, TypeError):
+    """A value cannot be stored as it is; says where it stands. Nothing was written."""
+
+
+class WrongThreadError(LangGraphMemoryError, RuntimeError):
+    """A blocking method was called where it would block the event loop it needs."""
+
+
+class UnknownThreadError(LangGraphMemoryError, LookupError):
+    """There is no thread of this name; names the nearest ones."""
+
+
+class UnknownCheckpointError(LangGraphMemoryError, LookupError):
+    """A thread has no checkpoint of this id; names the thread and the nearest ids."""
+
+
+class ThreadExistsError(LangGraphMemoryError, ValueError):
+    """A thread would have been overwritten."""
+
+
+class NothingToUndoError(LangGraphMemoryError):
+    """The history of a thread holds no rewind that could be taken back."""
+
+
+class EncryptedSearchError(LangGraphMemoryError):
+    """Full-text search is off where messages are encrypted: its index would hold their words in the open."""

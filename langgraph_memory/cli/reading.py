@@ -16,7 +16,6 @@ from typing import Any
 from aiosqlite import Connection
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import Checkpoint
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 
@@ -28,13 +27,13 @@ from langgraph_memory.context.render import Part, render
 from langgraph_memory.context.text import message_text
 from langgraph_memory.context.tokens import load_counter
 from langgraph_memory.state import MESSAGES, RECORD
+from langgraph_memory.threads.pending import pending
 
 from .channel import DeltaState
 from .errors import UnknownThreadError
 
 SUGGESTED = 3
 LANGGRAPH = logging.getLogger("langgraph")
-BRANCH, JOIN = "branch:to:", "join:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,30 +95,6 @@ async def _row(saver: AsyncSqliteSaver, thread_id: str, checkpoints: int) -> Thr
     messages = (await _values(saver, thread_id)).get(MESSAGES) or ()
     updated = saved.checkpoint["ts"] if saved else ""
     return ThreadRow(thread_id, checkpoints, len(messages), updated, pending(saved.checkpoint) if saved else [])
-
-
-def pending(checkpoint: Checkpoint) -> list[str]:
-    """The nodes that are to run next, found without the graph."""
-    values: dict[str, Any] = checkpoint["channel_values"]
-    versions: dict[str, Any] = checkpoint["channel_versions"]
-    found = [str(getattr(send, "node", send)) for send in values.get("__pregel_tasks") or ()]
-    for channel in sorted(values):
-        node = _node(channel, values[channel])
-        seen = checkpoint["versions_seen"].get(node, {}).get(channel) if node else None
-        if node and (seen is None or versions[channel] > seen):
-            found.append(node)
-    return list(dict.fromkeys(found))
-
-
-def _node(channel: str, value: Any) -> str | None:
-    """The node that a channel with a value starts; None where it starts none."""
-    if channel == START:
-        return START
-    if channel.startswith(BRANCH):
-        return channel.removeprefix(BRANCH)
-    starts, _, end = channel.removeprefix(JOIN).rpartition(":")
-    complete = channel.startswith(JOIN) and set(starts.split("+")) == set(value)
-    return end if complete else None
 
 
 async def read_thread(saver: AsyncSqliteSaver, thread_id: str) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""Words for full-text search, in any script; pure functions that the indexes of threads and of memory share.
+
+Text and query are *folded* alike: compatibility forms (NFKC), case, and the accents of scripts in which people leave
+them out when they search. Marks that make another letter, as in Hindi, Thai or Japanese, stay.
+
+A text becomes *words*, which an index stores as they are, parted by blanks (`TOKENIZE` keeps SQLite from parting them
+further). Scripts that put no blanks between words give single characters and pairs. A name such as `TK-204`,
+`foo_bar` or `v1.2` is a word as a whole, and so are its parts.
+
+A query becomes *terms*, one for each piece between blanks and marks. `Query.match` is an expression for FTS5 in which
+every word is quoted, so no text is query syntax. An index of words finds a few texts too many: pairs of characters may
+stand apart, and so may the parts of a name. `Query.holds` tells those that are right by their text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+TOKENIZE = "ascii tokenchars '-._@+#'"
+"""For FTS5: what `words` gives is parted at blanks only."""
+VERSION = 1
+"""Of the words: an index made by another version has to be made anew."""
+LONGEST = 64
+"""Characters of a word that count."""
+MOST_WORDS = 64
+"""Words of a query that the index is asked for; the rest is looked at in what it finds."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar, Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_TEXT = rf"(?:(?![{_UNSPACED}])[^\W_]|[\u0300-\u036f\u0900-\u0dff\u200c\u200d])"
+"""A character of a spaced script: letters and digits, and the marks between them."""
+_BEFORE = rf"(?<![^\W_{_UNSPACED}])"
+_PIECE = re.compile(rf"[{_UNSPACED}]+|{_TEXT}+")
+_TERM = re.compile(rf"(?:[{_UNSPACED}]|{_TEXT}|_)(?:[{_UNSPACED}]|{_TEXT}|[-._@](?=[\w])|_)*[+#]{{0,2}}")
+_NAME = re.compile(rf"{_TEXT}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])[+#]{{0,2}}")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+
+_LATIN_MARKS = re.compile(r"([A-Za-zı\u0370-\u03ff])[\u0300-\u036f]+|(?<=\u0435)\u0308")
+_OPTIONAL_MARKS = re.compile(
+    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
+)
+_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ı": "i", "ħ": "h", "æ": "ae", "œ": "oe", "’": "'"})
+_NEAR = r"[\W_]{0,3}"
+"""What may stand between the parts of a name."""
+
+
+def fold(text: str) -> str:
+    """`text` as it is compared."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
+    text = _OPTIONAL_MARKS.sub("", _LATIN_MARKS.sub(r"\1", text)).translate(_LETTERS)
+    # NFKC once more: what was taken apart, Hangul and kana above all, is put together again.
+    return unicodedata.normalize("NFKC", text)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order; a name comes before its parts."""
+    return list(_words(fold(text)))
+
+
+def distinct_words(text: str) -> str:
+    """The words of a text once each, parted by blanks: for an index that need not know how often and where."""
+    return " ".join(dict.fromkeys(_words(fold(text))))
+
+
+def _words(folded: str) -> Iterator[str]:
+    for term in _TERM.finditer(folded):
+        yield from _words_of(term[0])
+
+
+def _words_of(term: str) -> Iterator[str]:
+    if term.isalnum() and term.isascii():
+        yield term[:LONGEST]
+        return
+    for name in _NAME.findall(term):
+        if not _PIECE.fullmatch(name):
+            yield name[:LONGEST]
+    for piece in _PIECE.findall(term):
+        yield from _grams(piece) if _IS_UNSPACED.match(piece) else (piece[:LONGEST],)
+
+
+def _grams(run: str) -> Iterator[str]:
+    for place, char in enumerate(run):
+        yield char
+        if place + 1 < len(run):
+            yield run[place : place + 2]
+
+
+@dataclass(frozen=True)
+class Term:
+    """What stands between blanks in a query."""
+
+    text: str
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The words that a text with this term holds."""
+        if self.text[-1] in "+#":
+            return (self.text[:LONGEST],)
+        found: list[str] = []
+        for piece in _PIECE.findall(self.text):
+            if not _IS_UNSPACED.match(piece):
+                found.append(piece[:LONGEST])
+            elif len(piece) == 1:
+                found.append(piece)
+            else:
+                found += (piece[place : place + 2] for place in range(len(piece) - 1))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every text with the needed words holds the term."""
+        return len(self.needed) == 1 and len(self.text) < LONGEST
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds the term in a folded text."""
+        if self.text[-1] in "+#":
+            return re.compile(_BEFORE + re.escape(self.text))
+        return re.compile(_NEAR.join(_bounded(piece) for piece in _PIECE.findall(self.text)))
+
+
+def _bounded(piece: str) -> str:
+    if _IS_UNSPACED.match(piece):
+        return re.escape(piece)
+    return rf"{_BEFORE}{re.escape(piece)}(?!{_TEXT})"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, understood. Any text is one; a text without words finds nothing."""
+
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Query:
+        found = (term[0] for term in _TERM.finditer(fold(text)) if _PIECE.search(term[0]))
+        return cls(tuple(map(Term, dict.fromkeys(found))))
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    @property
+    def exact(self) -> bool:
+        """Whether an index of words finds exactly the texts that hold every term."""
+        return all(term.exact for term in self.terms) and len(self.terms) <= MOST_WORDS
+
+    def match(self, *, any: bool = False) -> str:
+        """An FTS5 expression for the texts that may hold every term, or with `any` at least one."""
+        if any:
+            groups = [f"({' AND '.join(map(quoted, term.needed))})" for term in self.terms[: MOST_WORDS // 4]]
+            return " OR ".join(groups)
+        needed = dict.fromkeys(word for term in self.terms for word in term.needed)
+        return " AND ".join(map(quoted, list(needed)[:MOST_WORDS]))
+
+    def holds(self, text: str) -> int:
+        """How many of the terms a text holds."""
+        folded = fold(text)
+        return sum(term.pattern.search(folded) is not None for term in self.terms)
+
+    def excerpt(self, text: str, size: int = 160) -> str:
+        """One line of about `size` characters around the first place that holds a term."""
+        start = max(0, self._place(text, size) - size // 4) if len(text) > size else 0
+        line = " ".join(text[start : start + size].split())
+        return f"{'…' if start else ''}{line}{'…' if start + size < len(text) else ''}"
+
+    def _place(self, text: str, size: int) -> int:
+        """About where in a text, which folding may have shortened or lengthened, the first term stands."""
+        folded = fold(text)
+        spans = [found.start() for term in self.terms if (found := term.pattern.search(folded))]
+        if not spans:
+            return 0
+        guess = min(spans)
+        if len(folded) == len(text):
+            return guess
+        return _unfolded(text, guess)
+
+
+def _unfolded(text: str, place: int) -> int:
+    """The place in `text` whose beginning folds to `place` characters."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high) // 2
+        if len(fold(text[:middle])) <= place:
+            low = middle + 1
+        else:
+            high = middle
+    return max(0, low - 1)
+
+
+def quoted(word: str) -> str:
+    """A word as FTS5 takes it literally."""
+    return '"' + word.replace('"', '""') + '"'
+
+
+def relevance(query: Query, texts: Iterable[list[str]]) -> list[float]:
+    """How well texts, given as words, fit a query that some of them hold: BM25 over these texts."""
+    bags = list(texts)
+    average = sum(map(len, bags)) / len(bags) if bags else 1.0
+    scores = [0.0] * len(bags)
+    for word in dict.fromkeys(word for term in query.terms for word in term.needed):
+        counts = [bag.count(word) for bag in bags]
+        holding = sum(count > 0 for count in counts)
+        rarity = max(1e-6, math.log((len(bags) - holding + 0.5) / (holding + 0.5)))
+        for place, count in enumerate(counts):
+            scale = 1.2 * (0.25 + 0.75 * len(bags[place]) / (average or 1.0))
+            scores[place] += rarity * count * 2.2 / (count + scale) if count else 0.0
+    return scores

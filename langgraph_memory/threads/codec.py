@@ -1,0 +1,124 @@
+"""Bytes: what a value is stored as, and what identifies it.
+
+A `Codec` wraps the saver's serializer. Values are told apart by a digest of what the serializer makes of them; where it
+encrypts, by a keyed digest of the plain bytes, because the same text encrypts differently every time. Bytes are sealed
+on their way to the file and only there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Any, NamedTuple
+
+import ormsgpack
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from ..errors import UnstorableError
+from .odd import complaint, escaped, has_lone, unescaped
+
+FORMAT = "lgm1"
+"""The type of rows in our form. A plain saver refuses rows of a type it does not know."""
+DIGEST_BYTES = 20
+LONE = "lone:"
+
+COMMON = (
+    b"\x00\x00\x00branch:to:model\xc0branch:to:agent\xc0branch:to:tools\xc0null__pregel_tasks__error____interrupt__"
+    b"__input____root__pending_sendscontextmemory_recordtodosfilesremaining_steps\xb2structured_response"
+    b"\x85\xa1v\x04\xa2ts\xd9 2026-01-01T00:00:00.000000+00:00\xb0channel_versions\x83\xa9__start__\xd93"
+    b"00000000000000000000000000000002.0.\xa8messages\xd93\xafbranch:to:model\xd93\xadversions_seen\x83"
+    b"\xa9__input__\x80\xa9__start__\x81\xa9__start__\xd93000000000000000000000000000000001.0.\xa5model\x81"
+    b"\xafbranch:to:model\xb0updated_channels\x92\xafbranch:to:model\xa8messages\x93\xa7msgpack\xc4\x01\xa8messages\x93"
+)
+"""What most checkpoints have in common. Part of the format: it never changes."""
+
+
+class Item(NamedTuple):
+    """A value as bytes, not sealed yet."""
+
+    digest: bytes
+    type: str
+    data: bytes
+
+
+class Codec:
+    """Turns values into bytes and back. Holds nothing but the serializer and the key of the digests."""
+
+    def __init__(self, serde: SerializerProtocol, key: bytes = b"") -> None:
+        self.serde, self.key = serde, key
+        self.encrypts = isinstance(serde, EncryptedSerializer)
+        self._plain = serde.serde if isinstance(serde, EncryptedSerializer) else serde
+        self._replaces = isinstance(self._plain, JsonPlusSerializer)
+
+    def dump(self, value: Any) -> tuple[str, bytes]:
+        """Type and plain bytes of `value`. Raises `UnstorableError` where it cannot be stored as it is."""
+        try:
+            dumped = self._plain.dumps_typed(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            if not has_lone(value):
+                raise UnstorableError(_unstorable(value, str(error))) from error
+        else:
+            # LangGraph's serializer puts a question mark for what it cannot write.
+            if (self._replaces and b"?" not in dumped[1]) or not has_lone(value):
+                return dumped
+        return self._dump_escaped(value)
+
+    def _dump_escaped(self, value: Any) -> tuple[str, bytes]:
+        copy = escaped(value)
+        if has_lone(copy):
+            raise UnstorableError(_unstorable(copy, ""))
+        try:
+            type_, data = self._plain.dumps_typed(copy)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise UnstorableError(_unstorable(copy, str(error))) from error
+        return LONE + type_, data
+
+    def item(self, value: Any) -> Item:
+        return self.identified(*self.dump(value))
+
+    def identified(self, type_: str, data: bytes) -> Item:
+        digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=self.key)
+        digest.update(type_.encode())
+        return Item(digest.digest(), type_, data)
+
+    def load(self, type_: str, data: bytes) -> Any:
+        """The value of stored bytes, a new object every time."""
+        if type_.startswith(LONE):
+            return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
+        return self.serde.loads_typed((type_, data))
+
+    def seal(self, type_: str, data: bytes) -> tuple[str, bytes]:
+        if not isinstance(self.serde, EncryptedSerializer):
+            return type_, data
+        cipher, sealed = self.serde.cipher.encrypt(data)
+        return f"{type_}+{cipher}", sealed
+
+    def unseal(self, type_: str, data: bytes) -> tuple[str, bytes]:
+        plain, _, cipher = type_.partition("+")
+        if not cipher:
+            return type_, data
+        if not isinstance(self.serde, EncryptedSerializer):
+            raise NotImplementedError(
+                f"Rows of type {type_!r} are encrypted; open the file with an EncryptedSerializer."
+            )
+        return plain, self.serde.cipher.decrypt(cipher, data)
+
+    def pack(self, frame: Any) -> tuple[str, bytes]:
+        """A row in our form, from lists, dicts, texts, numbers and bytes."""
+        squeezed = zlib.compressobj(6, wbits=-15, zdict=COMMON)
+        return self.seal(FORMAT, squeezed.compress(ormsgpack.packb(frame)) + squeezed.flush())
+
+    def unpack(self, type_: str, data: bytes) -> Any:
+        _, squeezed = self.unseal(type_, data)
+        return ormsgpack.unpackb(zlib.decompressobj(wbits=-15, zdict=COMMON).decompress(squeezed))
+
+
+def is_ours(type_: str | None) -> bool:
+    return type_ is not None and type_.partition("+")[0] == FORMAT
+
+
+def _unstorable(value: Any, reason: str) -> str:
+    name = type(value).__name__
+    return f"A {name} cannot be stored: {complaint(value) or reason}. Nothing was written."

@@ -1,0 +1,46 @@
+"""The only place that reaches into aiosqlite.
+
+aiosqlite offers one statement at a time; a put is about ten of them, and has to be whole: finished or undone whatever
+happens to the task that awaits it. So each of our operations is one plain function over the `sqlite3` connection, run
+from beginning to end on the thread that owns it. That thread is then all the locking there is: operations never
+interleave, none is left half done when its task is cancelled, and any event loop may ask for one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+import aiosqlite
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def connection(path: str, **options: Any) -> aiosqlite.Connection:
+    """A connection that is not open yet and never keeps the program alive, closed or not."""
+    made = aiosqlite.connect(path, **options)
+    # Up to aiosqlite 0.21 the connection is its thread, since then it has one.
+    thread = made if isinstance(made, threading.Thread) else made._thread
+    thread.daemon = True
+    return made
+
+
+async def opened(conn: aiosqlite.Connection) -> None:
+    """Open a connection that was handed over unopened. Does nothing to an open or a closed one."""
+    thread = conn if isinstance(conn, threading.Thread) else conn._thread
+    if thread.ident is None:
+        await conn
+
+
+async def call(
+    conn: aiosqlite.Connection,
+    work: Callable[Concatenate[sqlite3.Connection, P], T],
+    *args: P.args,
+    **options: P.kwargs,
+) -> T:
+    """What `work` returns, run on the connection's thread."""
+    found = await conn._execute(lambda: work(conn._conn, *args, **options))  # type: ignore[no-untyped-call]
+    return cast(T, found)

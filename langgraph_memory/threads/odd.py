@@ -1,0 +1,105 @@
+"""Text and numbers a serializer would lose or refuse.
+
+LangGraph's serializer stores half a surrogate pair, as broken tool output has it, as a question mark. Here such a text
+is escaped before the serializer sees it and put back afterwards: each lone surrogate becomes U+E000 and four hex
+digits, and U+E000 itself is written the same way. Only values that need it are treated, and marked as such.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import marshal
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from pydantic import BaseModel
+
+ESCAPE = "\ue000"
+LONE = re.compile("[\ud800-\udfff]")
+LONE_BYTES = re.compile(rb"\xed[\xa0-\xbf]")
+"""How UTF-8 that lets surrogates pass writes them; valid UTF-8 never holds these two bytes in a row."""
+ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})")
+LIMITS = -(2**63), 2**64 - 1
+DEEP = 64
+
+
+def has_lone(value: Any) -> bool:
+    """Whether a lone surrogate stands anywhere in `value`."""
+    try:
+        raw = marshal.dumps(value.__dict__ if isinstance(value, BaseMessage) else value, 2)
+    except ValueError:
+        return _walks_to_lone(value)
+    return LONE_BYTES.search(raw) is not None and _walks_to_lone(value)
+
+
+def _walks_to_lone(value: Any) -> bool:
+    return any(isinstance(leaf, str) and LONE.search(leaf) for _, leaf in leaves(value))
+
+
+def escaped(value: Any) -> Any:
+    """A copy of `value` in which no text holds a lone surrogate, as far as it is made of text, lists and messages."""
+    return _rewritten(value, lambda text: re.sub(f"[\ud800-\udfff{ESCAPE}]", _code, text))
+
+
+def unescaped(value: Any) -> Any:
+    return _rewritten(value, lambda text: ESCAPED.sub(lambda found: chr(int(found[1], 16)), text))
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"{ESCAPE}{ord(found[0]):04x}"
+
+
+def _rewritten(value: Any, text: Any) -> Any:
+    if type(value) is str:
+        return text(value)
+    if type(value) in (list, tuple, set, frozenset, deque):
+        return type(value)(_rewritten(part, text) for part in value)
+    if type(value) is dict:
+        return {_rewritten(key, text): _rewritten(part, text) for key, part in value.items()}
+    if isinstance(value, BaseMessage):
+        extra = value.__pydantic_extra__ or {}
+        return value.model_copy(update=_rewritten({**value.__dict__, **extra}, text))
+    return value
+
+
+def complaint(value: Any) -> str:
+    """What in `value` cannot be stored, and where; empty where nothing is known to be wrong."""
+    for path, leaf in leaves(value):
+        if type(leaf) is int and not LIMITS[0] <= leaf <= LIMITS[1]:
+            return f"the number {leaf} at {path or 'its top'} does not fit into 64 bits; store it as text"
+        if isinstance(leaf, str) and LONE.search(leaf):
+            return f"the text at {path or 'its top'} holds half a surrogate pair; replace or remove it"
+    return ""
+
+
+def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Everything `value` is made of, with the path that leads there."""
+    if depth > DEEP:
+        return
+    parts = list(_parts(value))
+    if not parts:
+        yield path, value
+    for step, part in parts:
+        yield from leaves(part, path + step, depth + 1)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield " (a key)", key
+            yield f"[{key!r}]", part
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        for position, part in enumerate(value):
+            yield f"[{position}]", part
+    elif isinstance(value, BaseModel):
+        for name, part in {**value.__dict__, **(value.__pydantic_extra__ or {})}.items():
+            yield f".{name}", part
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield f".{field.name}", getattr(value, field.name)
+    elif slots := getattr(type(value), "__slots__", None):
+        for name in [slots] if isinstance(slots, str) else slots:
+            yield f".{name}", getattr(value, name, None)

@@ -1,0 +1,113 @@
+"""Where a message of the index stands: in which thread, under which id, and since which checkpoint."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .chains import pieces
+from .codec import Codec, is_ours
+from .items import chunks
+from .values import CHAIN, DICT, LOOSE, ONE, SNAPSHOT, Form
+
+WHOLE = 2**62
+
+
+class Place(NamedTuple):
+    """The first checkpoint of a thread that holds a message."""
+
+    thread_id: str
+    message_id: str | None
+    checkpoint_id: str
+    namespace: str
+
+
+def threads_with(db: sqlite3.Connection, item: int, thread: int | None) -> list[tuple[int, str]]:
+    """Number and id of the threads that hold an item, or of the named one if it does; the newest first."""
+    query = "SELECT t.id, t.thread_id FROM lgm_item_holds JOIN lgm_threads t ON t.id = thread WHERE held = ?"
+    rows = db.execute(query + " ORDER BY t.id DESC", (item,))
+    return [(number, name) for number, name in rows if thread in (None, number)]
+
+
+class Places:
+    """Finds the places of some items in one thread."""
+
+    def __init__(self, db: sqlite3.Connection, codec: Codec, thread_id: str, items: Iterable[int]) -> None:
+        self.db, self.codec, self.thread_id = db, codec, thread_id
+        self.missing = set(items)
+        self.found: dict[int, Place] = {}
+        self._links: dict[int, list[tuple[int, int, str | None]]] = {}
+        self._on: dict[int, list[tuple[int, int, str | None]]] = {}
+
+    def look(self) -> dict[int, Place]:
+        """The places of the items, as far as checkpoints or writes hold them."""
+        self._read_links()
+        rows = self.db.execute(
+            "SELECT checkpoint_ns, checkpoint_id, type, checkpoint FROM checkpoints WHERE thread_id = ? "
+            "ORDER BY checkpoint_id",
+            (self.thread_id,),
+        )
+        for namespace, checkpoint_id, type_, data in rows:
+            if not self.missing:
+                break
+            if is_ours(type_):
+                for channel, form in self.codec.unpack(type_, data)[2].items():
+                    # Input is held a second time where it goes, and there it has an id.
+                    if channel != "__start__":
+                        self._in_form(form, checkpoint_id, namespace)
+        if self.missing:
+            self._in_writes()
+        return self.found
+
+    def _read_links(self) -> None:
+        for part, marks in chunks(sorted(self.missing)):
+            rows = self.db.execute(
+                f"SELECT chain, position, item, message_id FROM lgm_links WHERE item IN ({marks})", part
+            )
+            for chain, position, item, message_id in rows:
+                self._links.setdefault(chain, []).append((position, item, message_id))
+
+    def _in_form(self, form: Form, checkpoint_id: str, namespace: str) -> None:
+        for item, message_id in self._held(form):
+            if item in self.missing:
+                self.missing.discard(item)
+                self.found[item] = Place(self.thread_id, message_id, checkpoint_id, namespace)
+
+    def _held(self, form: Form) -> Iterable[tuple[int, str | None]]:
+        match form:
+            case [shape, chain, length] if shape == CHAIN:
+                return self._on_chain(chain, length)
+            case [shape, inner] if shape == SNAPSHOT:
+                return self._held(inner)
+            case [shape, links] if shape == LOOSE:
+                return ((item, message_id) for item, message_id in links)
+            case [shape, item, message_id] if shape == ONE:
+                return [(item, message_id)]
+            case [shape, parts] if shape == DICT:
+                return [held for part in parts.values() for held in self._held(part)]
+        return []
+
+    def _on_chain(self, chain: int, length: int) -> list[tuple[int, str | None]]:
+        """Which of the items the first messages of a chain are."""
+        if chain not in self._on:
+            self._on[chain] = [
+                (position, item, message_id)
+                for piece in pieces(self.db, chain, WHOLE)
+                for position, item, message_id in self._links.get(piece.chain, ())
+                if piece.start <= position < piece.end
+            ]
+        return [(item, message_id) for position, item, message_id in self._on[chain] if position < length]
+
+    def _in_writes(self) -> None:
+        """What was written to a delta channel is in the checkpoint that followed."""
+        rows = self.db.execute(
+            "SELECT w.checkpoint_ns, w.checkpoint_id, w.type, w.value, (SELECT min(checkpoint_id) FROM checkpoints c "
+            "WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns "
+            "AND c.parent_checkpoint_id = w.checkpoint_id) FROM writes w WHERE w.thread_id = ? "
+            "ORDER BY w.checkpoint_id",
+            (self.thread_id,),
+        )
+        for namespace, checkpoint_id, type_, data, child in rows:
+            if is_ours(type_):
+                self._in_form(self.codec.unpack(type_, data), child or checkpoint_id, namespace)

@@ -1,0 +1,192 @@
+"""`ThreadStore`: what happened in the threads of a saver, and going back in them.
+
+It works on any LangGraph saver, fast on a `ThreadSaver`. Nothing it does rewrites a checkpoint: rewinding, taking that
+back and changing a thread each append one, so every earlier state stays where it was. Two programs that change the
+same thread at the same moment leave two branches, as two runs do; `ThreadRow.branches` counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from ..errors import UnknownThreadError
+from . import changing, checking, copies, export, scan, tree
+from .ids import thread_text
+from .rows import Rows
+from .saver import ThreadSaver
+from .search import Search
+from .shapes import Head, Hit, Node, ThreadRow
+from .source import Source, config_of
+from .verify import ThreadStats, VerifyReport
+
+T = TypeVar("T")
+
+MESSAGES = "messages"
+
+
+class ThreadStore:
+    """The threads of `saver`. `channel` is where their graphs keep the messages."""
+
+    def __init__(self, saver: BaseCheckpointSaver[Any], *, channel: str = MESSAGES) -> None:
+        self.saver, self.channel = saver, channel
+        self._source = Rows(saver) if isinstance(saver, ThreadSaver) else Source(saver)
+
+    # Reading
+
+    async def threads(self) -> list[ThreadRow]:
+        """All threads, the one changed last first. Namespaces of graphs inside belong to their thread."""
+        rows = [await self._source.row(thread_id, self.channel) for thread_id in await self._source.threads()]
+        return sorted((row for row in rows if row.checkpoints), key=lambda row: row.updated, reverse=True)
+
+    async def messages(
+        self, thread_id: Any, checkpoint_id: str | None = None, *, channel: str | None = None
+    ) -> list[BaseMessage]:
+        """Everything that was said on the way to the newest checkpoint, or to the named one, in order.
+
+        Each message stands once, as it was in the end. Those that left the channel because a summary covers them are
+        among them; those that were removed in any other way are not.
+        """
+        name = self._name(thread_id)
+        own = await self._own(name)
+        target = tree.found(own, name, checkpoint_id or next(reversed(own)))
+        parents = tree.parents_of(own)
+        newest = target.id not in parents.values()
+        return await self._source.said(name, tree.path(parents, target.id), channel or self.channel, newest=newest)
+
+    async def checkpoints(self, thread_id: Any, *, channel: str | None = None) -> list[Node]:
+        """The tree of checkpoints of a thread's own graph, oldest first."""
+        name = self._name(thread_id)
+        looks = await self._source.looks(name, channel or self.channel)
+        if not looks:
+            raise await self._unknown(name)
+        return tree.nodes(looks)
+
+    async def branches(self, thread_id: Any) -> list[str]:
+        """The checkpoints of a thread that nothing follows, oldest first; more than one after a rewind or a race."""
+        return tree.leaves(tree.parents_of(await self._own(self._name(thread_id))))
+
+    async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> list[Hit]:
+        """Messages that hold every word of `query`, or where there are none, some of them; the best first.
+
+        Everything that was ever said is looked at, on all branches. Any text is a query; see `search_text`. Raises
+        `EncryptedSearchError` on an encrypted saver.
+        """
+        name = None if thread_id is None else self._name(thread_id)
+        if name is not None:
+            await self._own(name)
+        if isinstance(self.saver, ThreadSaver):
+            return await Search(self.saver, self._source, self.channel).hits(query, name, limit)
+        return await scan.hits(
+            self._source, query, [name] if name else await self._source.threads(), self.channel, limit
+        )
+
+    # Going back
+
+    async def rewind(self, thread_id: Any, checkpoint_id: str, *, reason: str = "rewind") -> RunnableConfig:
+        """Make a checkpoint the newest again by appending a copy of it; the config of the copy.
+
+        What came after stays as a branch. A checkpoint that is the newest already gets a copy too, which runs again
+        what had run or waited after it. Raises `UnknownThreadError`, `UnknownCheckpointError`.
+        """
+        name = self._name(thread_id)
+        return await self._copy(name, lambda heads: copies.rewind(heads, name, checkpoint_id, reason))
+
+    async def undo(self, thread_id: Any) -> RunnableConfig:
+        """Take back the newest rewind or undo: the checkpoint that was newest before it is so again, as a copy.
+
+        What was run since stays as a branch. Raises `NothingToUndoError`.
+        """
+        name = self._name(thread_id)
+        return await self._copy(name, lambda heads: copies.undo(heads, name))
+
+    async def _copy(self, name: str, plan: Any) -> RunnableConfig:
+        await self._own(name)
+        return await self._source.copy(name, plan)
+
+    # Writing
+
+    async def fork(self, thread_id: Any, new_thread_id: Any, checkpoint_id: str | None = None) -> RunnableConfig:
+        """A new thread that begins with the way to a checkpoint, the newest by default; its config.
+
+        Checkpoints keep their ids. An interrupt that waits goes along if the checkpoint is the newest. Raises
+        `ThreadExistsError`.
+        """
+        name, new = self._name(thread_id), self._name(new_thread_id)
+        own = await self._own(name)
+        await self._source.fork(name, new, lambda heads: copies.fork(heads, name, checkpoint_id))
+        return config_of(new, "", checkpoint_id or next(reversed(own)))
+
+    async def append(
+        self, thread_id: Any, changes: Mapping[str, Any], *, source: str = "update", reason: str | None = None
+    ) -> RunnableConfig:
+        """Append the newest checkpoint once more with some channels changed; its config.
+
+        Messages are added to a channel of messages as `add_messages` does; any other channel takes the value as it is.
+        Raises `ThreadBusyError` while tasks are pending or an interrupt waits.
+        """
+        name = self._name(thread_id)
+        heads = await self._heads(name)
+        saved = await self._source.get(name, None)
+        if saved is None:
+            raise await self._unknown(name)
+        changing.refuse_busy(name, saved)
+        [new_id] = copies.new_ids(head.id for head in heads)
+        return await changing.append(self.saver, saved, changes, new_id, source, reason)
+
+    async def delete(self, thread_id: Any) -> None:
+        """Remove a thread, whatever only it used, and its words from the index. Raises `UnknownThreadError`."""
+        name = self._name(thread_id)
+        await self._heads(name)
+        await self.saver.adelete_thread(name)
+        if isinstance(self.saver, ThreadSaver):
+            await Search(self.saver, self._source, self.channel).forget()
+
+    # Looking after it
+
+    async def export(
+        self, thread_id: Any, format: export.Format = "jsonl", *, channel: str | None = None
+    ) -> AsyncIterator[str]:
+        """A thread's messages as lines of text without line ends: see `export`."""
+        name = self._name(thread_id)
+        for line in export.lines(name, await self.messages(name, channel=channel), format):
+            yield line
+
+    async def stats(self, thread_id: Any = None) -> ThreadStats:
+        """What the database holds, or what of it a thread uses. Savers without tables count checkpoints only."""
+        name = None if thread_id is None else self._name(thread_id)
+        if name is not None:
+            await self._heads(name)
+        return await checking.stats(self._source, name, self.channel)
+
+    async def verify(self) -> VerifyReport:
+        """Read everything again and report what does not hold together."""
+        return await checking.verify(self._source)
+
+    # Names
+
+    def _name(self, thread_id: Any) -> Any:
+        text = thread_text(thread_id)
+        # The in-memory saver tells 7 from "7".
+        return text if isinstance(self.saver, AsyncSqliteSaver) else thread_id
+
+    async def _heads(self, name: str) -> list[Head]:
+        heads = await self._source.heads(name)
+        if not heads:
+            raise await self._unknown(name)
+        return heads
+
+    async def _own(self, name: str) -> dict[str, Head]:
+        """The checkpoints of a thread's own graph, of which there is at least one."""
+        own = tree.root(await self._source.heads(name))
+        if not own:
+            raise await self._unknown(name)
+        return own
+
+    async def _unknown(self, name: str) -> UnknownThreadError:
+        return tree.unknown_thread(str(name), list(map(str, await self._source.threads())))
