@@ -43,6 +43,7 @@ from .caches import Caches, Known
 from .config import RuntimeConfig
 from .context.report import ContextReport, report
 from .deciding import Decider
+from .earlier import StoredMessages
 from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
 from .events import Listener
 from .models import Model, model_name, resolve_model
@@ -96,15 +97,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spill = self.config.tools.spill_buffer
         store = SpillStore(spill_folder(self.config, self.workspace)) if self.workspace and spill.enabled else None
         self._spiller = Spiller(store, spill)
-        self.tools: Sequence[BaseTool] = [make_recall_tool(store)]
+        # Only where a saver keeps the history may messages leave the list.
+        leaves = saver is not None and self.config.persistence.state == "since_summary"
+        self.tools: Sequence[BaseTool] = [make_recall_tool(store, StoredMessages(saver) if saver and leaves else None)]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")
         self._caches = Caches()
         self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
-        # Only where a saver keeps the history may messages leave the list.
-        leaves = saver is not None and self.config.persistence.state == "since_summary"
         self._steps = Stepper(settings, self._caches, on_event, leaves=leaves)
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
         if cache is None:

@@ -16,12 +16,13 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from anyio.from_thread import start_blocking_portal
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from .config import RuntimeConfig
 from .context.tokens import load_counter
-from .errors import ConfigError
+from .errors import ConfigError, DamagedDatabaseError
 from .spilling import spill_folder, sweep
+from .threads import ThreadSaver
+from .threads.stored import stored_values
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | N
 class Opening(Generic[T]):
     """An async and a sync context manager over `build(config, saver)`."""
 
-    def __init__(self, config: Any, build: Callable[[RuntimeConfig, AsyncSqliteSaver], T], *, sweeps: bool) -> None:
+    def __init__(self, config: Any, build: Callable[[RuntimeConfig, ThreadSaver], T], *, sweeps: bool) -> None:
         self._config, self._build, self._sweeps = config, build, sweeps
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
 
@@ -49,7 +50,7 @@ class Opening(Generic[T]):
         config = await asyncio.to_thread(_prepared, self._config, self._sweeps)
         async with AsyncExitStack() as stack:
             with _usable(config):
-                saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(database_path(config)))
+                saver = await stack.enter_async_context(ThreadSaver.from_conn_string(database_path(config)))
                 await saver.setup()
             built = await asyncio.to_thread(self._build, config, saver)
             stack.push_async_callback(built.adrain)
@@ -63,7 +64,7 @@ class Opening(Generic[T]):
         config = _prepared(self._config, self._sweeps)
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            opening = AsyncSqliteSaver.from_conn_string(database_path(config))
+            opening = ThreadSaver.from_conn_string(database_path(config))
             with _usable(config):
                 saver = stack.enter_context(portal.wrap_async_context_manager(opening))
                 portal.call(saver.setup)
@@ -122,7 +123,8 @@ def _prepared(config: Any, sweeps: bool) -> RuntimeConfig:
 def _sweep_spills(config: RuntimeConfig, workspace: Path) -> None:
     """Once at the opening, remove spill files nobody refers to; a failure leaves them for the next time."""
     try:
-        removed = sweep(spill_folder(config, workspace), database_path(config), config.memory.maintenance)
+        settings, database = config.memory.maintenance, database_path(config)
+        removed = sweep(spill_folder(config, workspace), database, stored_values, settings)
         logger.debug("%d spill files removed", removed)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, sqlite3.Error, DamagedDatabaseError) as error:
         logger.warning("Old spill files could not be removed: %s", error)

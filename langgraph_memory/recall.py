@@ -8,15 +8,16 @@ opened for a thread only if one of its tool results carries the marker.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 import regex
 from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, StructuredTool
 
 from .context.prune import OWN_TOOLS
 from .context.text import clean_text, message_text, one_line
@@ -57,10 +58,17 @@ class Source(NamedTuple):
     lines: Callable[[], Iterable[Line]]
 
 
-def make_recall_tool(store: SpillStore | None = None) -> BaseTool:
-    """The tool for a model, with the spill files of `store`."""
+class Earlier(Protocol):
+    """Gives all messages of a thread, also those that have left its state."""
 
-    @tool(NAME)
+    async def messages(self, thread_id: str) -> Sequence[BaseMessage]: ...
+
+    def messages_sync(self, thread_id: str) -> Sequence[BaseMessage]: ...
+
+
+def make_recall_tool(store: SpillStore | None = None, earlier: Earlier | None = None) -> BaseTool:
+    """The tool for a model, with the spill files of `store`, and what `earlier` gives beside the state."""
+
     def read(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
         """Read what this conversation shows shortened, cleared, spilled or summarised.
 
@@ -70,13 +78,31 @@ def make_recall_tool(store: SpillStore | None = None) -> BaseTool:
             limit: Characters to return, at most 8000.
             pattern: Return only lines that contain this text (a regular expression, case-insensitive).
         """
-        state = runtime.state
-        messages = state.get(MESSAGES) if isinstance(state, dict) else getattr(state, MESSAGES)
-        return recall(
-            convert_to_messages(messages or ()), ref, store=store, offset=offset, limit=limit, pattern=pattern
-        )
+        thread = _thread(runtime)
+        before = earlier.messages_sync(thread) if earlier and thread else ()
+        return recall(_whole(before, runtime), ref, store=store, offset=offset, limit=limit, pattern=pattern)
 
-    return read
+    async def aread(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
+        thread = _thread(runtime)
+        before = await earlier.messages(thread) if earlier and thread else ()
+        told = partial(recall, store=store, offset=offset, limit=limit, pattern=pattern)
+        return await asyncio.to_thread(lambda: told(_whole(before, runtime), ref))
+
+    return StructuredTool.from_function(read, aread, name=NAME)
+
+
+def _thread(runtime: ToolRuntime) -> str | None:
+    thread = (runtime.config.get("configurable") or {}).get("thread_id")
+    return None if thread is None else str(thread)
+
+
+def _whole(earlier: Sequence[BaseMessage], runtime: ToolRuntime) -> list[BaseMessage]:
+    """What was said before, and what is in the state."""
+    state = runtime.state
+    given = state.get(MESSAGES) if isinstance(state, dict) else getattr(state, MESSAGES)
+    messages = convert_to_messages(given or ())
+    present = {message.id for message in messages}
+    return [*(message for message in earlier if message.id not in present), *messages]
 
 
 recall_tool: BaseTool = make_recall_tool()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,17 +97,24 @@ def spill_folder(config: RuntimeConfig, workspace: Path) -> Path:
     return workspace / Path(config.tools.spill_buffer.path).expanduser()
 
 
-def sweep(folder: Path, database: str, settings: MaintenanceConfig, now: Callable[[], float] = time.time) -> int:
+def sweep(
+    folder: Path,
+    database: str,
+    stored: Callable[[str], Iterable[bytes]],
+    settings: MaintenanceConfig,
+    now: Callable[[], float] = time.time,
+) -> int:
     """Remove spill files that no thread in `database` refers to any more, by age and by size; how many.
 
-    Every checkpoint and every pending write counts, so also the branches a thread has left. A folder that other
+    `stored` gives everything the file holds: every checkpoint and every pending write counts, so also the branches a
+    thread has left. A folder that other
     databases use too is left alone, as nobody knows what they refer to. It reads the whole database, so it is done
     once a day at most.
     """
     if not folder.is_dir() or not Path(database).is_file() or not _is_due(folder, database, now()):
         return 0
     keep, most = settings.spill_retention_days * DAY, settings.spill_max_mb * MEGABYTE
-    swept = SpillStore(folder).sweep(_referred_to(database), now=now(), keep_seconds=keep, max_bytes=most)
+    swept = SpillStore(folder).sweep(_referred_to(stored(database)), now=now(), keep_seconds=keep, max_bytes=most)
     return swept.files
 
 
@@ -126,12 +131,5 @@ def _is_due(folder: Path, database: str, moment: float) -> bool:
     return True
 
 
-def _referred_to(database: str) -> set[str]:
-    found: set[str] = set()
-    with closing(sqlite3.connect(f"file:{Path(database).absolute().as_posix()}?mode=ro", uri=True)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for table, column in (("checkpoints", "checkpoint"), ("writes", "value")):
-            if table in tables:
-                for (value,) in connection.execute(f"SELECT {column} FROM {table}"):
-                    found |= references_in(value if isinstance(value, bytes) else str(value).encode())
-    return found
+def _referred_to(values: Iterable[bytes]) -> set[str]:
+    return set().union(*map(references_in, values))

@@ -112,7 +112,12 @@ class Codec:
 
     def unpack(self, type_: str, data: bytes) -> Any:
         _, squeezed = self.unseal(type_, data)
-        return ormsgpack.unpackb(zlib.decompressobj(wbits=-15, zdict=COMMON).decompress(squeezed))
+        return ormsgpack.unpackb(inflated(squeezed))
+
+
+def inflated(squeezed: bytes) -> bytes:
+    """What `Codec.pack` had before it squeezed and sealed it."""
+    return zlib.decompressobj(wbits=-15, zdict=COMMON).decompress(squeezed)
 
 
 def is_ours(type_: str | None) -> bool:
