@@ -43,7 +43,7 @@ def _value(name: str, configurable: Mapping[str, Any], context: Any) -> str:
     if name == "user_id":
         found.append(configurable.get(AUTHENTICATED))
     for value in found:
-        if isinstance(value, str | int | UUID) and not isinstance(value, bool) and (text := str(value)):
+        if isinstance(value, str | int | UUID) and not isinstance(value, bool) and (text := str(value)).strip():
             return text
     raise LookupError(name)
 

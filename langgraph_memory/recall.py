@@ -9,8 +9,11 @@ opened for a thread only if one of its tool results carries the marker.
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -26,10 +29,12 @@ from .state import MESSAGES
 
 MAX_CHARS = 8000
 LINE_CHARS = 500
+PATTERN_CHARS = 1000
 NAME = "recall"
 HISTORY = "history"
 SPILLS = "spills"
 SPILL = "spill:"
+MESSAGE = "msg:"
 CUT = "[…]"
 MATCH_SECONDS = 1.0
 """Time for all matches of a pattern; a pattern that takes longer is looked for as plain text."""
@@ -38,6 +43,8 @@ LINE_SECONDS, CHAR_SECONDS = 3e-5, 1e-7
 
 _TOO_COSTLY = "[the pattern takes too long as a regular expression; it was looked for as plain text]"
 _SPECIAL = frozenset("\\.^$*+?{}[]()|")
+_CALLED = re.compile(r"\s*(?:recall\s*\()?\s*(?:ref\s*=\s*)?([\"'])(.*)\1\s*\)?\s*", re.DOTALL)
+_SHOWN_CHARS = 200
 
 Span = tuple[int, int]
 Search = Callable[[str], Span | None]
@@ -119,13 +126,17 @@ def recall(
 ) -> str:
     """What the tool returns for the thread `messages`; sizes are characters."""
     offset, limit = max(0, offset), min(max(1, limit), MAX_CHARS)
-    ref = ref.strip().strip("\"'")
-    source = _source(messages, ref, store)
-    if source is None:
+    for reading in _readings(ref):
+        if source := _source(messages, reading, store):
+            ref = one_line(clean_text(reading), _SHOWN_CHARS)
+            break
+    else:
         return (
-            f"Nothing here is called {ref!r}. Use a reference from a marker, such as msg:ID or spill:DIGEST, "
-            "or history, or spills."
+            f"Nothing here is called {one_line(clean_text(ref), _SHOWN_CHARS)!r}. Use a reference from a marker, such "
+            "as msg:ID or spill:DIGEST, or history, or spills."
         )
+    if len(pattern) > PATTERN_CHARS:
+        return f"No line of {ref} matches: a pattern has at most {PATTERN_CHARS} characters, this one {len(pattern)}."
     try:
         return _matching(source, ref, pattern, offset, limit) if pattern else _page(source, ref, offset, limit)
     except FileNotFoundError:
@@ -146,6 +157,21 @@ def full_text(message: BaseMessage) -> str:
 # What a reference stands for
 
 
+def _readings(ref: str) -> Iterator[str]:
+    """`ref` as it stands, then as a model may have copied a marker: with quotes, with the call, escaped as JSON."""
+    bare = ref.strip()
+    readings = [ref, bare]
+    if called := _CALLED.fullmatch(ref):
+        readings += [*_unescaped(called[2]), called[2]]
+    readings += [*_unescaped(bare), bare.strip("\"'")]
+    return iter(dict.fromkeys(readings))
+
+
+def _unescaped(text: str) -> Iterator[str]:
+    with suppress(ValueError):
+        yield str(json.loads(f'"{text}"'))
+
+
 def _source(messages: Sequence[BaseMessage], ref: str, store: SpillStore | None) -> Source | None:
     if ref == HISTORY:
         said = _said(messages)
@@ -156,8 +182,10 @@ def _source(messages: Sequence[BaseMessage], ref: str, store: SpillStore | None)
     if ref.startswith(SPILL):
         digest = ref.removeprefix(SPILL)
         return _file(digest, store) if any(digest in references(message_text(m)) for m in _results(messages)) else None
-    found = [message for message in messages if message.id and ref in (message.id, f"msg:{message.id}")]
-    return Source(partial(_paged, lambda: full_text(found[-1])), partial(_lines, found)) if found else None
+    # The form of the markers comes first: an id may itself begin with "msg:".
+    named = [message for message in messages if message.id and ref == f"{MESSAGE}{message.id}"]
+    found = named or [message for message in messages if message.id == ref != ""]
+    return Source(partial(_paged, lambda: _told(found)), partial(_lines, found)) if found else None
 
 
 def _file(digest: str, store: SpillStore | None) -> Source:
@@ -193,16 +221,28 @@ def _spills(messages: Sequence[BaseMessage]) -> Iterator[str]:
     return iter(listed.values())
 
 
+def _told(messages: Sequence[BaseMessage]) -> str:
+    """A message; several that share an id are all told."""
+    return full_text(messages[0]) if len(messages) == 1 else "\n".join(_transcript(messages))
+
+
 def _transcript(messages: Sequence[BaseMessage]) -> Iterator[str]:
     for message in messages:
-        yield f"[{message.type} msg:{message.id}]"
+        yield f"[{message.type} {_label(message.id)}]" if message.id else f"[{message.type}]"
         yield full_text(message)
 
 
 def _lines(messages: Sequence[BaseMessage]) -> Iterator[Line]:
-    for message in messages:
+    for number, message in enumerate(messages, 1):
+        label = _label(message.id) if message.id else f"message {number}"
         for line in clean_text(full_text(message)).splitlines():
-            yield Line(f"msg:{message.id}", line)
+            yield Line(label, line)
+
+
+def _label(key: str) -> str:
+    """The reference of a message on one line, escaped as in the markers where it is not plain text."""
+    ref = f"{MESSAGE}{key}"
+    return ref if ref.isprintable() else json.dumps(ref)[1:-1]
 
 
 def _numbered(store: SpillStore, digest: str) -> Iterator[Line]:
@@ -272,7 +312,7 @@ def _expression(pattern: str) -> Search:
     """Look for a regular expression, or for plain text where it is none; raises `TimeoutError`."""
     try:
         compiled = regex.compile(pattern, regex.IGNORECASE)
-    except (regex.error, RecursionError):
+    except Exception:  # noqa: BLE001 - no pattern that a model thinks of may end its run
         return _plain(pattern)
     if _SPECIAL.isdisjoint(pattern):
         return _plain(pattern)

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 DAY = 86_400.0
 MEGABYTE = 1_000_000
 OWNER = ".database"
-REST_SECONDS = 60.0
-"""How long no file is written after one could not be."""
+QUIET_SECONDS = 300.0
+"""How long a failure to write is not warned of again, unless a file could be written in between."""
 
 
 class Spilled(NamedTuple):
@@ -34,17 +34,17 @@ class Spilled(NamedTuple):
 
 
 class Spiller:
-    """Spills what tools return; a result that cannot be written stays as it is, and no other is tried for a while."""
+    """Spills what tools return; a result that cannot be written stays as it is, which is warned of now and then."""
 
     def __init__(
         self, store: SpillStore | None, settings: SpillBufferConfig, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._settings, self._clock = store, settings, clock
-        self._failed: float | None = None
+        self._warned: float | None = None
 
     def wants(self, result: Any, tool: str) -> bool:
         """Whether `result` is too large; reads no file."""
-        return self._store is not None and not self._rests() and exceeds(result, tool, self._settings)
+        return self._store is not None and exceeds(result, tool, self._settings)
 
     def spill(self, result: Any, tool: str) -> tuple[Any, list[Spilled]]:
         """`result` with every text that is too large in a file, and what was spilled. Writes files."""
@@ -53,7 +53,7 @@ class Spiller:
             return result, found
 
         def done(short: ToolMessage) -> None:
-            self._failed = None
+            self._warned = None
             marker = markers_in(content_text(short.content))[0]
             found.append(Spilled(tool, int(marker["bytes"]), f"spill:{marker['digest']}"))
 
@@ -71,13 +71,11 @@ class Spiller:
                 noted += spilled
         return found, noted
 
-    def _rests(self) -> bool:
-        return self._failed is not None and self._clock() - self._failed < REST_SECONDS
-
     def _note(self, error: OSError) -> None:
-        if not self._rests():
+        now, warned = self._clock(), self._warned
+        if warned is None or now - warned >= QUIET_SECONDS:
+            self._warned = now
             logger.warning("A large tool result stays in the conversation, it cannot be written to a file: %s", error)
-        self._failed = self._clock()
 
 
 def _results(messages: Sequence[BaseMessage]) -> Sequence[tuple[ToolMessage, str]]:

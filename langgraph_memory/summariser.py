@@ -16,23 +16,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import re
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 from langchain.agents.middleware.internal_call_transformer import internal_call_metadata
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 
 from .cache import Guarded, ProcessCache, SummaryCache
-from .context.summarize import Ask, Count, Rejected, accept
+from .context.summarize import Ask
+from .context.text import clean_text, one_line
+from .context.verdict import Count, Rejected, accept
 from .models import bare, model_name
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ POLL_SECONDS = 0.1
 FAILURES = 3
 BREAKERS = 10_000
 REST_SECONDS = 300.0
+REASON_CHARS = 300
+_SECRET = re.compile(r"\b(?:sk|pk|key|token|bearer|secret|api[-_ ]?key)\b[-_=:\s'\"]+[\w.*-]{8,}", re.IGNORECASE)
 
 Answer = str | Rejected
 
@@ -245,7 +251,7 @@ def _verdict(reply: Any, ask: Ask, count: Count) -> Answer:
     try:
         return accept(reply, replaces=ask.replaces, room=ask.room, count=count)
     except Exception as error:  # noqa: BLE001 - a reply may hold anything, and no reply may end the run
-        return Rejected(f"the reply cannot be read: {type(error).__name__}: {error}")
+        return Rejected(f"the reply cannot be read: {_named(error)}")
 
 
 async def _in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -270,39 +276,92 @@ def _config() -> RunnableConfig:
 def _fault(reply: Any, timeout: float) -> str:
     if isinstance(reply, TimeoutError):
         return f"the summariser did not answer within {timeout:g} s"
-    if isinstance(reply, Exception):
-        return f"the summariser raised {type(reply).__name__}: {reply}"
+    if isinstance(reply, BaseException):
+        return f"the summariser raised {_named(reply)}"
     return f"the summariser returned {type(reply).__name__}, not a message"
+
+
+def _named(error: BaseException) -> str:
+    """The error in a line without keys; it may quote a whole request, or not even have a text."""
+    with suppress(Exception):
+        return f"{type(error).__name__}: {_SECRET.sub('[…]', one_line(clean_text(str(error)), REASON_CHARS))}"
+    return type(error).__name__
 
 
 async def _call(model: Runnable[Any, Any], prompt: str, seconds: float) -> Any:
     """The reply or the exception."""
     try:
         async with asyncio.timeout(seconds):
+            if _only_sync(model):
+                return await _in_daemon(model, prompt)
             return await model.ainvoke([HumanMessage(prompt)], _config())
+    except asyncio.CancelledError as error:
+        # A client may raise it by itself; only who was cancelled has to stop.
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        return error
     except Exception as error:  # noqa: BLE001 - whatever a summariser raises, the run goes on without it
         return error
 
 
 def _call_with_limit(model: Runnable[Any, Any], prompt: str, seconds: float, beat: Callable[[], Any]) -> Any:
-    """The reply or the exception; `beat` is called now and then meanwhile.
-
-    A daemon thread asks, so that a hanging model never keeps the program alive.
-    """
+    """The reply or the exception; `beat` is called now and then meanwhile."""
     result: list[Any] = []
-    context = contextvars.copy_context()
-
-    def call() -> None:
-        try:
-            result.append(context.run(model.invoke, [HumanMessage(prompt)], _config()))
-        except Exception as error:  # noqa: BLE001 - handed to the caller
-            result.append(error)
-
-    worker = threading.Thread(target=call, daemon=True, name="memory-summary")
-    worker.start()
+    worker = _start(model, prompt, result.append)
     until = time.monotonic() + seconds
     while worker.is_alive() and (left := until - time.monotonic()) > 0:
         worker.join(min(left, CLAIM_SECONDS / 3))
         if worker.is_alive():
             beat()
-    return result[0] if result else TimeoutError()
+    return _returned(result[0] if result else TimeoutError())
+
+
+def _only_sync(model: Runnable[Any, Any]) -> bool:
+    """Whether `ainvoke` would work in the loop's own threads: a few that hang would hold up everything else there."""
+    model = bare(model)
+    if isinstance(model, BaseChatModel):
+        kind = type(model)
+        return kind._agenerate is BaseChatModel._agenerate and kind._astream is BaseChatModel._astream
+    if isinstance(model, RunnableLambda):
+        return not hasattr(model, "afunc")
+    return getattr(type(model), "ainvoke", None) is Runnable.ainvoke
+
+
+async def _in_daemon(model: Runnable[Any, Any], prompt: str) -> Any:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(reply: Any) -> None:
+        if not done.done():
+            done.set_result(reply)
+
+    def hand_over(reply: Any) -> None:
+        # The loop may be closed by the time a model that hung is back.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, reply)
+
+    _start(model, prompt, hand_over)
+    return _returned(await done)
+
+
+def _start(model: Runnable[Any, Any], prompt: str, done: Callable[[Any], None]) -> threading.Thread:
+    """Call the model in a daemon thread, so that one that hangs never keeps the program alive."""
+    context = contextvars.copy_context()
+
+    def call() -> None:
+        try:
+            reply: Any = context.run(model.invoke, [HumanMessage(prompt)], _config())
+        except BaseException as error:  # noqa: BLE001 - handed to the caller
+            reply = error
+        done(reply)
+
+    worker = threading.Thread(target=call, daemon=True, name="memory-summary")
+    worker.start()
+    return worker
+
+
+def _returned(reply: Any) -> Any:
+    """`reply`, unless it is what ends a program."""
+    if isinstance(reply, BaseException) and not isinstance(reply, Exception | asyncio.CancelledError):
+        raise reply
+    return reply

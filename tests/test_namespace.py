@@ -34,7 +34,7 @@ def test_a_value_is_looked_up_in_configurable_then_context_then_the_authenticate
     assert namespace_of(("{user_id}",), configurable, context) == (found,)
 
 
-@pytest.mark.parametrize("value", [None, "", True, [], {}, 1.5, b"ada"])
+@pytest.mark.parametrize("value", [None, "", "  ", True, [], {}, 1.5, b"ada"])
 def test_without_a_usable_value_there_is_no_namespace(value):
     assert namespace_of(("{user_id}",), {"user_id": value}) is None
     assert namespace_of(("team", "{team}"), {"user_id": "ada"}) is None

@@ -466,11 +466,13 @@ async def test_a_spilled_result_is_found_again_after_its_message_was_covered(sto
     config = SpillBufferConfig(default_threshold=20_000)
 
     def wrap(request: Any, handler: Any) -> Any:
-        return spilled_result(handler(request), request.tool_call["name"], config, store, pytest.fail)
+        return spilled_result(handler(request), request.tool_call["name"], config, store, failed=pytest.fail, done=id)
 
     async def awrap(request: Any, handler: Any) -> Any:
         made = await handler(request)
-        return await asyncio.to_thread(spilled_result, made, request.tool_call["name"], config, store, pytest.fail)
+        return await asyncio.to_thread(
+            spilled_result, made, request.tool_call["name"], config, store, failed=pytest.fail, done=id
+        )
 
     memory = MemoryMiddleware(configured({"context_window": 8000}), model=summariser())
     memory.tools = [make_recall_tool(store)]

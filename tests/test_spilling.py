@@ -19,7 +19,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph_memory import MemoryEvent, MemoryMiddleware, MemoryState, RuntimeConfig
 from langgraph_memory.config import MaintenanceConfig
 from langgraph_memory.spill import SpillStore
-from langgraph_memory.spilling import REST_SECONDS, Spiller, sweep
+from langgraph_memory.spilling import QUIET_SECONDS, Spiller, sweep
 from tests.support.models import Scripted
 
 SPILLED = re.compile(r'\[spilled: (\d+) bytes · recall\("spill:([0-9a-f]+)"\)\]')
@@ -231,20 +231,20 @@ class Clock:
         return self.now
 
 
-def test_after_a_failure_no_file_is_tried_for_a_while(tmp_path, caplog):
+def test_a_disk_that_cannot_be_written_is_warned_of_now_and_then_and_tried_every_time(tmp_path, caplog):
     (tmp_path / "spill").write_text("in the way", encoding="utf-8")
     clock = Clock()
     spiller = Spiller(SpillStore(tmp_path / "spill"), RuntimeConfig().tools.spill_buffer, clock=clock)
     large = ToolMessage("x" * 60_000, tool_call_id="c", name="dump", id="m")
-    assert spiller.wants(large, "dump")
+    for _ in range(3):
+        assert spiller.spill(large, "dump") == (large, [])
+    assert caplog.text.count("cannot be written") == 1
+    clock.now += QUIET_SECONDS
     assert spiller.spill(large, "dump") == (large, [])
-    assert not spiller.wants(large, "dump")
-    clock.now += REST_SECONDS
-    assert spiller.wants(large, "dump")
+    assert caplog.text.count("cannot be written") == 2
     (tmp_path / "spill").unlink()
     short, notes = spiller.spill(large, "dump")
     assert len(short.content) < 2100 and [note.bytes for note in notes] == [60_000]
-    assert caplog.text.count("cannot be written") == 1
 
 
 def test_only_results_behind_the_newest_assistant_message_are_looked_at(tmp_path):

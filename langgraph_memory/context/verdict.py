@@ -69,7 +69,7 @@ _CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "function"})
 _ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error_code", "error_msg", "errmsg"})
 
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
-_LABEL = re.compile(r"[^\n]{1,80}[:：](?:\*\*|__)?")
+_LABEL = re.compile(r"[^\n()]{1,80}[:：](?:\*\*|__)?")
 _EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
 _INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
 _NOTHING = frozenset(
@@ -234,11 +234,10 @@ def _parsed(text: str) -> Any:
 
 
 def _is_call(value: Any) -> bool:
-    first = value[0] if isinstance(value, list) and value else value
-    if not isinstance(first, dict):
-        return False
-    named = isinstance(first.get("name"), str) and "input" in first
-    return named or bool(first.keys() & _CALL_KEYS) or str(first.get("type")) in _CALL_TYPES
+    if isinstance(value, list):
+        return any(_is_call(item) for item in value if isinstance(item, dict))
+    named = isinstance(value.get("name"), str) and "input" in value
+    return named or bool(value.keys() & _CALL_KEYS) or str(value.get("type")) in _CALL_TYPES
 
 
 def _is_error(value: Any) -> bool:
