@@ -70,3 +70,7 @@ class NothingToUndoError(LangGraphMemoryError):
 
 class EncryptedSearchError(LangGraphMemoryError):
     """Full-text search is off where messages are encrypted: its index would hold their words in the open."""
+
+
+class DocumentChangedError(LangGraphMemoryError):
+    """A document is not what the writer expected to replace; nothing was written."""

@@ -36,12 +36,17 @@ _UNSPACED = (
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_TEXT = rf"(?:(?![{_UNSPACED}])[^\W_]|[\u0300-\u036f\u0900-\u0dff\u200c\u200d])"
-"""A character of a spaced script: letters and digits, and the marks between them."""
+_BASE = rf"(?:(?![{_UNSPACED}])[^\W_])"
+"""A letter or digit of a spaced script."""
+_TEXT = rf"(?:{_BASE}|[\u0300-\u036f\u0900-\u0dff\u200c\u200d])"
+"""The same, and the marks behind one."""
 _BEFORE = rf"(?<![^\W_{_UNSPACED}])"
-_PIECE = re.compile(rf"[{_UNSPACED}]+|{_TEXT}+")
-_TERM = re.compile(rf"(?:[{_UNSPACED}]|{_TEXT}|_)(?:[{_UNSPACED}]|{_TEXT}|[-._@](?=[\w])|_)*[+#]{{0,2}}")
-_NAME = re.compile(rf"{_TEXT}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])[+#]{{0,2}}")
+_PIECE = re.compile(rf"[{_UNSPACED}]+|{_BASE}{_TEXT}*")
+_TERM = re.compile(rf"(?:[{_UNSPACED}]|{_BASE}|_)(?:[{_UNSPACED}]|{_TEXT}|[-._@](?=[\w])|_)*[+#]{{0,2}}")
+_NAME = re.compile(rf"{_BASE}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])")
+_ASCII_TERM = re.compile(r"[a-z0-9_](?:[a-z0-9_]|[-.@](?=[a-z0-9_]))*[+#]{0,2}")
+_SIGNED = re.compile(rf"{_BASE}{_TEXT}*[+#]{{1,2}}$")
+"""C++, C#."""
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 _LATIN_MARKS = re.compile(r"([A-Za-zı\u0370-\u03ff])[\u0300-\u036f]+|(?<=\u0435)\u0308")
@@ -74,19 +79,22 @@ def distinct_words(text: str) -> str:
 
 
 def _words(folded: str) -> Iterator[str]:
-    for term in _TERM.finditer(folded):
-        yield from _words_of(term[0])
+    pattern = _ASCII_TERM if folded.isascii() else _TERM
+    for term in pattern.findall(folded):
+        if term.isalnum() and term.isascii():
+            yield term[:LONGEST]
+        else:
+            yield from _words_of(term)
 
 
 def _words_of(term: str) -> Iterator[str]:
-    if term.isalnum() and term.isascii():
-        yield term[:LONGEST]
-        return
     for name in _NAME.findall(term):
         if not _PIECE.fullmatch(name):
             yield name[:LONGEST]
     for piece in _PIECE.findall(term):
         yield from _grams(piece) if _IS_UNSPACED.match(piece) else (piece[:LONGEST],)
+    if signed := _SIGNED.search(term):
+        yield signed[0][:LONGEST]
 
 
 def _grams(run: str) -> Iterator[str]:
@@ -105,7 +113,7 @@ class Term:
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The words that a text with this term holds."""
-        if self.text[-1] in "+#":
+        if _SIGNED.fullmatch(self.text):
             return (self.text[:LONGEST],)
         found: list[str] = []
         for piece in _PIECE.findall(self.text):
@@ -125,8 +133,8 @@ class Term:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Finds the term in a folded text."""
-        if self.text[-1] in "+#":
-            return re.compile(_BEFORE + re.escape(self.text))
+        if _SIGNED.fullmatch(self.text):
+            return re.compile(rf"{_BEFORE}{re.escape(self.text)}(?![+#])")
         return re.compile(_NEAR.join(_bounded(piece) for piece in _PIECE.findall(self.text)))
 
 

@@ -2,8 +2,11 @@
 
 LangGraph takes the newest checkpoint of a thread for its state. So a rewind puts a copy of an earlier one at the end,
 with the same parent, and nothing is deleted. What tasks wrote after the original stays with the original: the copy asks
-and runs again whatever its next nodes are. Graphs inside that remember (namespaces without task ids) get a copy of
-their newest checkpoint from before the target, or an empty one.
+and runs again whatever its next nodes are.
+
+Graphs inside that remember (namespaces without task ids) go back too, to a copy of their newest checkpoint from before
+the target, or to an empty one. If the target's next nodes call such a graph, it goes to where it had been given its
+input and had done nothing yet: LangGraph gives none to a graph inside when it resumes a run.
 """
 
 from __future__ import annotations
@@ -40,11 +43,11 @@ class Copy:
 def rewind(heads: Sequence[Head], thread_id: str, checkpoint_id: str, reason: str) -> list[Copy]:
     """The copies that make a checkpoint the newest one, its own last. Raises `UnknownCheckpointError`."""
     own = tree.root(heads)
-    target = tree.found(own, thread_id, checkpoint_id)
+    target = own[tree.known(own, thread_id, checkpoint_id)]
     inside = _inside(heads)
     ids = iter(new_ids((head.id for head in heads), len(inside) + 1))
     copies = [
-        _copy(namespace, _before(found, target.id), found[-1].id, next(ids), reason)
+        _copy(namespace, _at(found, target.id, own), found[-1].id, next(ids), reason)
         for namespace, found in inside.items()
     ]
     return [*copies, _copy("", target, next(reversed(own)), next(ids), reason)]
@@ -70,8 +73,13 @@ def _inside(heads: Iterable[Head]) -> dict[str, list[Head]]:
     return found
 
 
-def _before(heads: Sequence[Head], checkpoint_id: str) -> Head | None:
-    return next((head for head in reversed(heads) if head.id < checkpoint_id), None)
+def _at(heads: Sequence[Head], target: str, own: Iterable[str]) -> Head | None:
+    """Where a graph inside stood at a checkpoint of the thread's own graph, whose ids are `own`."""
+    end = min((id for id in own if id > target), default="~")
+    called = next((head for head in heads if target < head.id < end), None)
+    if called and called.metadata.get("source") == "input":
+        return called
+    return next((head for head in reversed(heads) if head.id < target), None)
 
 
 def _copy(namespace: str, origin: Head | None, newest: str, new_id: str, reason: str) -> Copy:
@@ -119,11 +127,11 @@ def fork(heads: Sequence[Head], thread_id: str, checkpoint_id: str | None) -> li
     it in time: otherwise it belongs to what came next.
     """
     own = tree.root(heads)
-    target = tree.found(own, thread_id, checkpoint_id or next(reversed(own)))
+    target = own[tree.known(own, thread_id, checkpoint_id or next(reversed(own)))]
     is_newest = target.id == next(reversed(own))
     kept = _way(tree.parents_of(own), "", target.id, is_newest)
     for namespace, found in _inside(heads).items():
-        tip = found[-1] if is_newest else _before(found, target.id)
+        tip = found[-1] if is_newest else _at(found, target.id, own)
         if tip:
             kept += _way({head.id: head.parent_id for head in found}, namespace, tip.id, is_newest)
     if is_newest:

@@ -108,7 +108,7 @@ def find(
     db: sqlite3.Connection, match: str, thread: int | None, limit: int, offset: int
 ) -> list[tuple[int, float, str, bytes]]:
     """Number, score, type and data of items that match an expression, the best first, later ones before earlier."""
-    within = "" if thread is None else "AND rowid IN (SELECT held FROM lgm_item_holds WHERE thread = ?)"
+    within = "" if thread is None else "AND EXISTS (SELECT 1 FROM lgm_item_holds WHERE thread = ? AND held = rowid)"
     rows = db.execute(
         "SELECT id, -score, type, data FROM (SELECT rowid AS number, bm25(lgm_search) AS score FROM lgm_search "
         f"WHERE lgm_search MATCH ? {within} ORDER BY score, number DESC LIMIT ? OFFSET ?) "
@@ -131,7 +131,7 @@ def problems(db: sqlite3.Connection) -> list[str]:
         return []
     try:
         with writing(db):
-            db.execute("INSERT INTO lgm_search (lgm_search) VALUES ('integrity-check')")
+            db.execute("INSERT INTO lgm_search (lgm_search, rank) VALUES ('integrity-check', 1)")
     except sqlite3.DatabaseError as error:
         return [f"the full-text index does not fit the messages: {error}"]
     return []

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from . import tree
 from .chains import pieces
 from .codec import Codec, is_ours
+from .getting import EXACT
 from .items import chunks
+from .reads import last_that
+from .tables import parents_of
 from .values import CHAIN, DICT, LOOSE, ONE, SNAPSHOT, Form
 
 WHOLE = 2**62
@@ -38,11 +42,49 @@ class Places:
         self.missing = set(items)
         self.found: dict[int, Place] = {}
         self._links: dict[int, list[tuple[int, int, str | None]]] = {}
+        self._rows: dict[str, list[Form]] = {}
         self._on: dict[int, list[tuple[int, int, str | None]]] = {}
 
     def look(self) -> dict[int, Place]:
         """The places of the items, as far as checkpoints or writes hold them."""
         self._read_links()
+        parents = parents_of(self.db, self.thread_id)
+        way = tree.path(parents, max(parents)) if parents else []
+        for item in sorted(self.missing if way else ()):
+            self._on_way(way, item)
+        if self.missing:
+            self._in_writes()
+        if self.missing:
+            self._anywhere()
+        return self.found
+
+    def _on_way(self, way: Sequence[str], item: int) -> None:
+        """Look on the way to the newest checkpoint, where a message is in every checkpoint from its first one on."""
+        if not self._holds(way[-1], item):
+            return
+        backwards = range(len(way) - 1, -1, -1)
+        first = last_that(lambda place: self._holds(way[backwards[place]], item), 0, len(way) - 1)
+        for form in self._forms(way[backwards[first]]):
+            self._in_form(form, way[backwards[first]], "", {item})
+
+    def _holds(self, checkpoint_id: str, item: int) -> bool:
+        return any(item == held for form in self._forms(checkpoint_id) for held, _ in self._held(form))
+
+    def _forms(self, checkpoint_id: str) -> list[Form]:
+        if checkpoint_id not in self._rows:
+            query = f"SELECT type, checkpoint FROM checkpoints {EXACT}"
+            row = self.db.execute(query, (self.thread_id, "", checkpoint_id)).fetchone()
+            self._rows[checkpoint_id] = self._unpacked(*row)
+        return self._rows[checkpoint_id]
+
+    def _unpacked(self, type_: str, data: bytes) -> list[Form]:
+        if not is_ours(type_):
+            return []
+        # Input is held a second time where it goes, and there it has an id.
+        return [form for channel, form in self.codec.unpack(type_, data)[2].items() if channel != "__start__"]
+
+    def _anywhere(self) -> None:
+        """Look at every checkpoint: of other branches, and of graphs inside."""
         rows = self.db.execute(
             "SELECT checkpoint_ns, checkpoint_id, type, checkpoint FROM checkpoints WHERE thread_id = ? "
             "ORDER BY checkpoint_id",
@@ -51,14 +93,8 @@ class Places:
         for namespace, checkpoint_id, type_, data in rows:
             if not self.missing:
                 break
-            if is_ours(type_):
-                for channel, form in self.codec.unpack(type_, data)[2].items():
-                    # Input is held a second time where it goes, and there it has an id.
-                    if channel != "__start__":
-                        self._in_form(form, checkpoint_id, namespace)
-        if self.missing:
-            self._in_writes()
-        return self.found
+            for form in self._unpacked(type_, data):
+                self._in_form(form, checkpoint_id, namespace, self.missing)
 
     def _read_links(self) -> None:
         for part, marks in chunks(sorted(self.missing)):
@@ -68,9 +104,9 @@ class Places:
             for chain, position, item, message_id in rows:
                 self._links.setdefault(chain, []).append((position, item, message_id))
 
-    def _in_form(self, form: Form, checkpoint_id: str, namespace: str) -> None:
+    def _in_form(self, form: Form, checkpoint_id: str, namespace: str, items: set[int]) -> None:
         for item, message_id in self._held(form):
-            if item in self.missing:
+            if item in items:
                 self.missing.discard(item)
                 self.found[item] = Place(self.thread_id, message_id, checkpoint_id, namespace)
 
@@ -100,14 +136,14 @@ class Places:
         return [(item, message_id) for position, item, message_id in self._on[chain] if position < length]
 
     def _in_writes(self) -> None:
-        """What was written to a delta channel is in the checkpoint that followed."""
+        """Look at what was written to channels: it is in the checkpoint that followed."""
         rows = self.db.execute(
             "SELECT w.checkpoint_ns, w.checkpoint_id, w.type, w.value, (SELECT min(checkpoint_id) FROM checkpoints c "
             "WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns "
             "AND c.parent_checkpoint_id = w.checkpoint_id) FROM writes w WHERE w.thread_id = ? "
-            "ORDER BY w.checkpoint_id",
+            "AND w.channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY w.checkpoint_id",
             (self.thread_id,),
         )
         for namespace, checkpoint_id, type_, data, child in rows:
             if is_ours(type_):
-                self._in_form(self.codec.unpack(type_, data), child or checkpoint_id, namespace)
+                self._in_form(self.codec.unpack(type_, data), child or checkpoint_id, namespace, self.missing)

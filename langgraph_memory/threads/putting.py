@@ -11,6 +11,7 @@ from typing import Any
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint
 
 from ..errors import UnstorableError
+from . import branched, waiting
 from .chains import item_of, settle
 from .codec import Codec
 from .ids import Where
@@ -57,17 +58,22 @@ class CheckpointDraft:
     """Everything but id and channel values."""
     values: dict[str, Draft]
     metadata: bytes
+    held: list[list[Any]]
+    """The lists of messages in it, for the queue."""
+    watched: bool
+    """Whether nobody wants a branch here."""
 
 
 def draft_checkpoint(
-    codec: Codec, tips: Tips, parent: Where, checkpoint: Checkpoint, metadata: dict[str, Any]
+    codec: Codec, tips: Tips, parent: Where, checkpoint: Checkpoint, metadata: dict[str, Any], watched: bool
 ) -> CheckpointDraft:
     rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
     values = {
         channel: _draft(codec, tips, parent, channel, value) for channel, value in checkpoint["channel_values"].items()
     }
     at = Where(parent.thread_id, parent.namespace, checkpoint["id"])
-    return CheckpointDraft(at, parent.checkpoint_id, codec.dump(rest), values, as_json(metadata))
+    held = waiting.held_lists(checkpoint["channel_values"].values())
+    return CheckpointDraft(at, parent.checkpoint_id, codec.dump(rest), values, as_json(metadata), held, watched)
 
 
 def _draft(codec: Codec, tips: Tips, parent: Where, channel: str, value: Any) -> Draft:
@@ -120,13 +126,17 @@ class Settling:
         return [CHAIN, chain, length]
 
 
-def put(db: sqlite3.Connection, codec: Codec, tips: Tips, row: CheckpointDraft) -> None:
+def put(db: sqlite3.Connection, codec: Codec, tips: Tips, row: CheckpointDraft) -> branched.Branch | None:
+    """Write a checkpoint; the branch it has made, if nobody wanted one."""
     with writing(db):
+        branch = branched.find(db, row.at, row.parent_id) if row.watched else None
         settling = Settling(db, codec, row.at)
         forms = {channel: settling.form(channel, value, longest=0) for channel, value in row.values.items()}
         frame = codec.pack([*row.rest, forms])
         db.execute(INSERT_CHECKPOINT, (*row.at, row.parent_id, *frame, row.metadata))
+        waiting.acknowledge(db, row.at, row.held)
     remember(tips, settling)
+    return branch
 
 
 def remember(tips: Tips, settling: Settling) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -19,13 +20,14 @@ from . import tree
 from .chains import pieces
 from .codec import Codec, is_ours
 from .fold import Step, as_messages, gone, keyed, said
-from .getting import COLUMNS, Reader, Row, unpacked
+from .getting import COLUMNS, EXACT, Reader, Row, unpacked
 from .items import find_thread
 from .pending import pending, tells
 from .shapes import Look, ThreadRow
-from .source import NULL_TASK, RECORD, row_bytes, runs, turns
+from .source import NULL_TASK, RECORD, runs, turns
 from .stock import Stock
-from .tips import Tips
+from .tables import parents_of, row_bytes
+from .tips import Place, Tips
 from .values import CHAIN, LOOSE, SNAPSHOT, Form
 
 CLASS = re.compile(rb".{2,9}langchain_core\.messages\.(\w+)", re.DOTALL)
@@ -39,10 +41,12 @@ class Reads:
     def __init__(
         self, db: sqlite3.Connection, codec: Codec, tips: Tips, thread_id: str, channel: str, has_task_path: bool
     ) -> None:
-        self.db, self.codec, self.thread_id, self.channel = db, codec, thread_id, channel
+        self.db, self.codec, self.tips = db, codec, tips
+        self.thread_id, self.channel = thread_id, channel
         self.task_path = "task_path" if has_task_path else "''"
         self.reader = Reader(codec, Stock(tips))
         self._gone: dict[str, int] = {}
+        self._rows: dict[str, Row] = {}
 
     def rows(self, *, newest: bool = False) -> list[Row]:
         """The checkpoints of the thread's own graph, oldest first, or only the newest."""
@@ -54,37 +58,68 @@ class Reads:
 
     def said(self, way: Sequence[str], *, newest: bool) -> list[BaseMessage]:
         """Everything that was said on the way to a checkpoint, `newest` if nothing follows it."""
-        wanted = set(way)
-        rows = [row for row in self.rows() if row.at.checkpoint_id in wanted]
-        order = {id: place for place, id in enumerate(way)}
-        rows.sort(key=lambda row: order[row.at.checkpoint_id or ""])
-        return said(self._steps(rows, newest))
+        return said(self._steps(way, newest))
 
-    def _steps(self, rows: Sequence[Row], newest: bool) -> Iterator[Step]:
-        told = list(self._telling(rows))
+    def _steps(self, way: Sequence[str], newest: bool) -> Iterator[Step]:
+        told = list(self._telling(way))
         rebuilt = {row.parent_id for row, _ in told if not self._has_value(row)}
         writes = self.writes(rebuilt) if rebuilt - {None} else {}
         for row, left in told[:-1]:
             yield Step(self.value(row), writes.get(row.at.checkpoint_id, ()), left)
         last, left = told[-1]
+        value = self.value(last)
+        if (chain := _chain(last.forms.get(self.channel))) is not None:
+            # As after any read: what was built is not built from bytes again.
+            tip = self.reader.stock.chains[chain[0]].tip
+            self.tips.keep(Place(self.thread_id, "", self.channel), last.at.checkpoint_id, tip)
         own = self.writes({last.at.checkpoint_id}, task_id=NULL_TASK) if newest else {}
-        yield Step(self.value(last), own.get(last.at.checkpoint_id, ()), left)
+        yield Step(value, own.get(last.at.checkpoint_id, ()), left)
         yield Step(None, (), left)
 
-    def _telling(self, rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
-        """The rows with what has left by then; of those that only add to the same chain, the last."""
-        before: tuple[Row, int] | None = None
-        for row in rows:
-            here = row, self.gone(row)
-            if before is not None and not (here[1] == before[1] and self._adds(before[0], row)):
-                yield before
-            before = here
-        if before is not None:
-            yield before
+    def _telling(self, way: Sequence[str]) -> Iterator[tuple[Row, int]]:
+        """The rows with what has left by then; of those that only add to the same chain, the last.
 
-    def _adds(self, row: Row, after: Row) -> bool:
-        old, new = row.forms.get(self.channel), after.forms.get(self.channel)
-        return bool(old and new and old[0] == new[0] == CHAIN and old[1] == new[1] and old[2] <= new[2])
+        Where both ends of a stretch stand on one chain, all between them do, so few rows are looked at.
+        """
+        form = self.at(way[-1]).forms.get(self.channel)
+        if form is None or form[0] != CHAIN:
+            yield from self._telling_of_all(way)
+            return
+        place = 0
+        while place < len(way):
+            place = last_that(partial(self._adds, way[place], way), place, len(way) - 1)
+            row = self.at(way[place])
+            yield row, self.gone(row)
+            place += 1
+
+    def _telling_of_all(self, way: Sequence[str]) -> Iterator[tuple[Row, int]]:
+        """The same where only some checkpoints store the messages: what is between two on one chain is left out."""
+        self._rows = {row.at.checkpoint_id or "": row for row in self.rows()}
+        told: list[str] = []
+        stored = -1
+        for place, checkpoint_id in enumerate(way):
+            if _chain(self.at(checkpoint_id).forms.get(self.channel)):
+                if stored >= 0 and self._adds(told[stored], way, place):
+                    del told[stored:]
+                stored = len(told)
+            told.append(checkpoint_id)
+        for checkpoint_id in told:
+            yield self.at(checkpoint_id), self.gone(self.at(checkpoint_id))
+
+    def at(self, checkpoint_id: str) -> Row:
+        """A checkpoint of the thread's own graph, which exists."""
+        if checkpoint_id not in self._rows:
+            row = self.db.execute(f"SELECT {COLUMNS} FROM checkpoints {EXACT}", (self.thread_id, "", checkpoint_id))
+            self._rows[checkpoint_id] = unpacked(self.codec, row.fetchone(), [])
+        return self._rows[checkpoint_id]
+
+    def _adds(self, before: str, way: Sequence[str], place: int) -> bool:
+        """Whether the messages at a place of a way are those of `before`, and maybe more."""
+        row, after = self.at(before), self.at(way[place])
+        old, new = _chain(row.forms.get(self.channel)), _chain(after.forms.get(self.channel))
+        if not (old and new and old[0] == new[0] and old[1] <= new[1]):
+            return False
+        return self.gone(row) == self.gone(after)
 
     def _has_value(self, row: Row) -> bool:
         return self.channel in row.forms if row.plain is None else self.value(row) is not None
@@ -181,8 +216,7 @@ class Reads:
 
     def row(self) -> ThreadRow:
         """The thread in the list of threads."""
-        ids = "SELECT checkpoint_id, parent_checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
-        parents: dict[str, str | None] = dict(self.db.execute(ids, (self.thread_id,)).fetchall())
+        parents = parents_of(self.db, self.thread_id)
         size = row_bytes(self.db, self.thread_id) + self._item_bytes()
         rows = self.rows(newest=True)
         if not rows:
@@ -222,6 +256,26 @@ class Reads:
         thread = find_thread(self.db, self.thread_id)
         query = "SELECT sum(length(data)) FROM lgm_item_holds JOIN lgm_items ON id = held WHERE thread = ?"
         return int(self.db.execute(query, (thread,)).fetchone()[0] or 0)
+
+
+def last_that(holds: Callable[[int], bool], place: int, end: int) -> int:
+    """The last place up to `end` at which something holds, if it does from `place` up to there and then no more."""
+    step = 1
+    while place + step <= end and holds(place + step):
+        place, step = place + step, 2 * step
+    while step := step // 2:
+        if place + step <= end and holds(place + step):
+            place += step
+    return place
+
+
+def _chain(form: Form | None) -> tuple[int, int] | None:
+    """Chain and length of a form that stands for messages on one."""
+    if form is None:
+        return None
+    if form[0] == SNAPSHOT:
+        return _chain(form[1])
+    return (form[1], form[2]) if form[0] == CHAIN else None
 
 
 def _length(form: Form) -> int | None:

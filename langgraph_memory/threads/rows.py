@@ -23,8 +23,9 @@ from .reads import Reads
 from .saver import ThreadSaver
 from .schema import reading, writing
 from .shapes import Head, Look, ThreadRow
-from .source import Plan, Source, config_of, copy_tables, heads_of, thread_ids
+from .source import Plan, Source, config_of
 from .sweep import used
+from .tables import copy_tables, heads_of, parents_of, thread_ids
 
 T = TypeVar("T")
 
@@ -41,6 +42,9 @@ class Rows(Source):
 
     async def heads(self, thread_id: str) -> list[Head]:
         return await self.ours.call(heads_of, thread_id)
+
+    async def parents(self, thread_id: str) -> dict[str, str | None]:
+        return await self.ours.call(parents_of, thread_id)
 
     async def looks(self, thread_id: str, channel: str) -> list[Look]:
         return await self._read(thread_id, channel, Reads.looks)

@@ -32,7 +32,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ..errors import WrongThreadError
-from . import driver, getting, keys, putting, schema, sweep, verify
+from . import branched, clock, driver, getting, keys, putting, schema, sweep, verify
 from .chains import StaleTipError
 from .codec import Codec
 from .ids import Where, thread_text, where
@@ -42,6 +42,7 @@ from .verify import ThreadStats, VerifyReport
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Shared:
     """Everything that changes while a saver is used: LangGraph works with shallow copies of it."""
 
     tips: Tips = field(default_factory=Tips)
+    on_branched: list[branched.Listener] = field(default_factory=list)
     key: bytes = b""
     ready: bool = False
     has_task_path: bool = True
@@ -94,6 +96,11 @@ class ThreadSaver(AsyncSqliteSaver):
         self.shared.ready = ready
 
     @property
+    def on_branched(self) -> list[branched.Listener]:
+        """Who is told when two runs at once have made a thread branch. Called on the event loop of the later run."""
+        return self.shared.on_branched
+
+    @property
     def codec(self) -> Codec:
         return Codec(self.serde, self.shared.key)
 
@@ -121,7 +128,10 @@ class ThreadSaver(AsyncSqliteSaver):
         at = where(config)
         await self.setup()
         shared = self.shared
-        return await self.call(getting.get, self.codec, shared.tips, at, config, shared.has_task_path)
+        found = await self.call(getting.get, self.codec, shared.tips, at, config, shared.has_task_path)
+        if found and not at.checkpoint_id:
+            clock.keep_ahead_of(found.checkpoint["id"])
+        return found
 
     async def alist(
         self,
@@ -159,11 +169,13 @@ class ThreadSaver(AsyncSqliteSaver):
         parent = where(config)
         await self.setup()
         full = dict(get_checkpoint_metadata(config, metadata))
+        watched = branched.is_watched(config, parent, metadata)
 
         def drafted() -> putting.CheckpointDraft:
-            return putting.draft_checkpoint(self.codec, self.shared.tips, parent, checkpoint, full)
+            return putting.draft_checkpoint(self.codec, self.shared.tips, parent, checkpoint, full, watched)
 
-        await self._write(putting.put, drafted)
+        if branch := await self._write(putting.put, drafted):
+            branched.tell(self.on_branched, branch)
         stored = Where(config["configurable"]["thread_id"], parent.namespace, checkpoint["id"])
         return stored.config()
 
@@ -178,9 +190,7 @@ class ThreadSaver(AsyncSqliteSaver):
 
         await self._write(putting.put_writes, drafted)
 
-    async def _write(
-        self, work: Callable[[sqlite3.Connection, Codec, Tips, T], None], drafted: Callable[[], T]
-    ) -> None:
+    async def _write(self, work: Callable[[sqlite3.Connection, Codec, Tips, T], R], drafted: Callable[[], T]) -> R:
         """Draft on the event loop, where nothing changes the values meanwhile, and write."""
         tips = self.shared.tips
         while True:

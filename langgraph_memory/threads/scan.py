@@ -38,8 +38,7 @@ async def hits(source: Source, text: str, threads: Iterable[str], channel: str, 
 
 
 async def _read(source: Source, thread_id: str, channel: str) -> list[Found]:
-    own = tree.root(await source.heads(thread_id))
-    parents = tree.parents_of(own)
+    parents = await source.parents(thread_id)
     found: dict[tuple[str | None, str], Found] = {}
     for leaf in tree.leaves(parents):
         for message in await source.said(thread_id, tree.path(parents, leaf), channel, newest=True):

@@ -9,6 +9,8 @@
   was said before a fork is stored once. A chain that is not `open` has lost its end and is never added to again.
 - `lgm_threads`, `lgm_item_holds`, `lgm_chain_holds`: which threads use which items and chains, through checkpoints or
   pending writes. What no thread holds is removed in the transaction that let go of it.
+- `lgm_queue`, `lgm_documents`: messages that wait for a run of their thread, and small JSON documents of threads. Both
+  name their thread by its id, as it may not exist yet; they go with it and are not copied.
 - `lgm_migrations`: which of the migrations below this file has seen.
 """
 
@@ -59,7 +61,18 @@ def first_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables,)
+def queue_and_documents(db: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE lgm_queue (id INTEGER PRIMARY KEY AUTOINCREMENT, thread_id TEXT NOT NULL, "
+        "message_id TEXT NOT NULL, kind TEXT NOT NULL, type TEXT NOT NULL, data BLOB NOT NULL, "
+        "UNIQUE (thread_id, message_id))",
+        "CREATE TABLE lgm_documents (thread_id TEXT NOT NULL, name TEXT NOT NULL, type TEXT NOT NULL, "
+        "data BLOB NOT NULL, PRIMARY KEY (thread_id, name))",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, queue_and_documents)
 """What brings a file to the next version; appended to, never edited."""
 
 

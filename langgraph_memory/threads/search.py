@@ -34,8 +34,14 @@ class Search:
             )
         if not query or limit <= 0:
             return []
-        while await self.saver.call(index.update, self.saver.codec):
-            pass
+        try:
+            while await self.saver.call(index.update, self.saver.codec):
+                pass
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
+            threads = await self.source.threads() if thread_id is None else [thread_id]
+            return await scan.hits(self.source, text, threads, self.channel, limit)
         found = await self.saver.call(_search, self.saver.codec, query, thread_id, limit)
         plain = [name for name in await self.saver.call(plain_threads) if thread_id in (None, name)]
         if plain:

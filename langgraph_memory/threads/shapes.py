@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,14 @@ class Head:
     namespace: str
     id: str
     parent_id: str | None
-    metadata: Mapping[str, Any]
+    about: Mapping[str, Any] | str | bytes | None
+    """Its metadata, or the JSON of them."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        if isinstance(self.about, Mapping):
+            return self.about
+        return cast(dict[str, Any], json.loads(self.about or "{}"))
 
 
 @dataclass(frozen=True, slots=True)

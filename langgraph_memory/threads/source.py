@@ -5,7 +5,6 @@ Where the saver is LangGraph's own on SQLite, the tree is read from its table, a
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -22,16 +21,12 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from ..errors import ThreadExistsError
-from . import driver, tree
+from . import driver, tables, tree
 from .copies import Copy, Kept
 from .fold import Step, as_messages, gone, keyed, said
-from .getting import EXACT
 from .ids import Where
 from .pending import pending
-from .schema import writing
 from .shapes import Head, Look, ThreadRow
-from .sweep import TABLES
 
 RECORD = "memory_record"
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
@@ -52,15 +47,21 @@ class Source:
     async def threads(self) -> list[str]:
         """The ids of all threads."""
         if isinstance(self.saver, AsyncSqliteSaver):
-            return await self._sql(thread_ids)
+            return await self._sql(tables.thread_ids)
         return sorted({found.config["configurable"]["thread_id"] async for found in self.saver.alist(None)})
 
     async def heads(self, thread_id: str) -> list[Head]:
         """The checkpoints of a thread in all its namespaces, oldest first."""
         if isinstance(self.saver, AsyncSqliteSaver):
-            return await self._sql(lambda db: heads_of(db, thread_id))
+            return await self._sql(lambda db: tables.heads_of(db, thread_id))
         config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
         return sorted([_head(found) async for found in self.saver.alist(config)], key=lambda head: head.id)
+
+    async def parents(self, thread_id: str) -> dict[str, str | None]:
+        """The checkpoints of a thread's own graph with their parents, oldest first."""
+        if isinstance(self.saver, AsyncSqliteSaver):
+            return await self._sql(lambda db: tables.parents_of(db, thread_id))
+        return tree.parents_of(tree.root(await self.heads(thread_id)))
 
     async def _sql(self, work: Callable[[sqlite3.Connection], T]) -> T:
         saver = cast(AsyncSqliteSaver, self.saver)
@@ -113,19 +114,19 @@ class Source:
 
     async def row(self, thread_id: str, channel: str) -> ThreadRow:
         """A thread in the list of threads."""
-        heads = await self.heads(thread_id)
-        own = tree.root(heads)
-        parents = tree.parents_of(own)
-        way = tree.path(parents, next(reversed(own), ""))
+        parents = await self.parents(thread_id)
+        way = tree.path(parents, next(reversed(parents), ""))
         saved = await self.get(thread_id, way[-1]) if way else None
         messages = await self.said(thread_id, way, channel, newest=True) if way else []
         created = saved.checkpoint["ts"] if saved else ""
         following = tuple(pending(saved.checkpoint)) if saved else ()
         size = (
-            await self._sql(lambda db: row_bytes(db, thread_id)) if isinstance(self.saver, AsyncSqliteSaver) else None
+            await self._sql(lambda db: tables.row_bytes(db, thread_id))
+            if isinstance(self.saver, AsyncSqliteSaver)
+            else None
         )
         branches = len(tree.leaves(parents))
-        return ThreadRow(thread_id, len(own), branches, turns(messages), len(messages), created, following, size)
+        return ThreadRow(thread_id, len(parents), branches, turns(messages), len(messages), created, following, size)
 
     # Writing
 
@@ -147,10 +148,10 @@ class Source:
     async def fork(self, thread_id: str, new_thread_id: str, plan: Plan[Kept]) -> None:
         """Put what `plan` makes of the checkpoints there are under a new name. Raises `ThreadExistsError`."""
         if isinstance(self.saver, AsyncSqliteSaver):
-            await self._sql(lambda db: _fork_tables(db, thread_id, new_thread_id, plan))
+            await self._sql(lambda db: tables.fork(db, thread_id, new_thread_id, plan))
             return
         if await self.heads(new_thread_id):
-            raise existing(new_thread_id)
+            raise tables.existing(new_thread_id)
         for kept in plan(await self.heads(thread_id)):
             saved = await self.get(thread_id, kept.id, kept.namespace)
             if saved is None:
@@ -218,54 +219,3 @@ def runs(human: Iterable[bool]) -> int:
         count += is_human and not before
         before = is_human
     return count
-
-
-# Tables that LangGraph's saver and ours have in common
-
-
-def thread_ids(db: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in db.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")]
-
-
-def heads_of(db: sqlite3.Connection, thread_id: str) -> list[Head]:
-    rows = db.execute(
-        "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints WHERE thread_id = ? "
-        "ORDER BY checkpoint_id",
-        (thread_id,),
-    )
-    return [Head(namespace, id, parent or None, json.loads(about or b"{}")) for namespace, id, parent, about in rows]
-
-
-def _fork_tables(db: sqlite3.Connection, thread_id: str, new_thread_id: str, plan: Plan[Kept]) -> None:
-    with writing(db):
-        copy_tables(db, thread_id, new_thread_id, plan)
-
-
-def copy_tables(db: sqlite3.Connection, thread_id: str, new_thread_id: str, plan: Plan[Kept]) -> None:
-    """Copy the rows `plan` names under a new thread id. Raises `ThreadExistsError`."""
-    if any(db.execute(f"SELECT 1 FROM {table} WHERE thread_id = ?", (new_thread_id,)).fetchone() for table in TABLES):
-        raise existing(new_thread_id)
-    kept = plan(heads_of(db, thread_id))
-    _copy_table(db, "checkpoints", thread_id, new_thread_id, kept)
-    _copy_table(db, "writes", thread_id, new_thread_id, [one for one in kept if one.with_writes])
-
-
-def _copy_table(db: sqlite3.Connection, table: str, thread_id: str, new_thread_id: str, kept: Sequence[Kept]) -> None:
-    columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[1] != "thread_id")
-    db.executemany(
-        f"INSERT INTO {table} (thread_id, {columns}) SELECT ?, {columns} FROM {table} {EXACT}",
-        ((new_thread_id, thread_id, one.namespace, one.id) for one in kept),
-    )
-
-
-def existing(thread_id: str) -> ThreadExistsError:
-    return ThreadExistsError(f"There is a thread {thread_id!r} already: name another one, or delete it first.")
-
-
-def row_bytes(db: sqlite3.Connection, thread_id: str) -> int:
-    """Bytes in the rows of a thread."""
-    queries = (
-        "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints WHERE thread_id = ?",
-        "SELECT sum(length(value)) FROM writes WHERE thread_id = ?",
-    )
-    return sum(int(db.execute(query, (thread_id,)).fetchone()[0] or 0) for query in queries)

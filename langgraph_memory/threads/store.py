@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ..errors import UnknownThreadError
 from . import changing, checking, copies, export, scan, tree
@@ -52,16 +51,15 @@ class ThreadStore:
         Each message stands once, as it was in the end. Those that left the channel because a summary covers them are
         among them; those that were removed in any other way are not.
         """
-        name = self._name(thread_id)
-        own = await self._own(name)
-        target = tree.found(own, name, checkpoint_id or next(reversed(own)))
-        parents = tree.parents_of(own)
-        newest = target.id not in parents.values()
-        return await self._source.said(name, tree.path(parents, target.id), channel or self.channel, newest=newest)
+        name = thread_text(thread_id)
+        parents = await self._parents(name)
+        target = tree.known(parents, name, checkpoint_id or next(reversed(parents)))
+        newest = target not in parents.values()
+        return await self._source.said(name, tree.path(parents, target), channel or self.channel, newest=newest)
 
     async def checkpoints(self, thread_id: Any, *, channel: str | None = None) -> list[Node]:
         """The tree of checkpoints of a thread's own graph, oldest first."""
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         looks = await self._source.looks(name, channel or self.channel)
         if not looks:
             raise await self._unknown(name)
@@ -69,7 +67,7 @@ class ThreadStore:
 
     async def branches(self, thread_id: Any) -> list[str]:
         """The checkpoints of a thread that nothing follows, oldest first; more than one after a rewind or a race."""
-        return tree.leaves(tree.parents_of(await self._own(self._name(thread_id))))
+        return tree.leaves(await self._parents(thread_text(thread_id)))
 
     async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> list[Hit]:
         """Messages that hold every word of `query`, or where there are none, some of them; the best first.
@@ -77,9 +75,9 @@ class ThreadStore:
         Everything that was ever said is looked at, on all branches. Any text is a query; see `search_text`. Raises
         `EncryptedSearchError` on an encrypted saver.
         """
-        name = None if thread_id is None else self._name(thread_id)
+        name = None if thread_id is None else thread_text(thread_id)
         if name is not None:
-            await self._own(name)
+            await self._parents(name)
         if isinstance(self.saver, ThreadSaver):
             return await Search(self.saver, self._source, self.channel).hits(query, name, limit)
         return await scan.hits(
@@ -94,7 +92,7 @@ class ThreadStore:
         What came after stays as a branch. A checkpoint that is the newest already gets a copy too, which runs again
         what had run or waited after it. Raises `UnknownThreadError`, `UnknownCheckpointError`.
         """
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         return await self._copy(name, lambda heads: copies.rewind(heads, name, checkpoint_id, reason))
 
     async def undo(self, thread_id: Any) -> RunnableConfig:
@@ -102,11 +100,11 @@ class ThreadStore:
 
         What was run since stays as a branch. Raises `NothingToUndoError`.
         """
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         return await self._copy(name, lambda heads: copies.undo(heads, name))
 
     async def _copy(self, name: str, plan: Any) -> RunnableConfig:
-        await self._own(name)
+        await self._parents(name)
         return await self._source.copy(name, plan)
 
     # Writing
@@ -117,10 +115,10 @@ class ThreadStore:
         Checkpoints keep their ids. An interrupt that waits goes along if the checkpoint is the newest. Raises
         `ThreadExistsError`.
         """
-        name, new = self._name(thread_id), self._name(new_thread_id)
-        own = await self._own(name)
+        name, new = thread_text(thread_id), thread_text(new_thread_id)
+        parents = await self._parents(name)
         await self._source.fork(name, new, lambda heads: copies.fork(heads, name, checkpoint_id))
-        return config_of(new, "", checkpoint_id or next(reversed(own)))
+        return config_of(new, "", checkpoint_id or next(reversed(parents)))
 
     async def append(
         self, thread_id: Any, changes: Mapping[str, Any], *, source: str = "update", reason: str | None = None
@@ -130,7 +128,7 @@ class ThreadStore:
         Messages are added to a channel of messages as `add_messages` does; any other channel takes the value as it is.
         Raises `ThreadBusyError` while tasks are pending or an interrupt waits.
         """
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         heads = await self._heads(name)
         saved = await self._source.get(name, None)
         if saved is None:
@@ -141,7 +139,7 @@ class ThreadStore:
 
     async def delete(self, thread_id: Any) -> None:
         """Remove a thread, whatever only it used, and its words from the index. Raises `UnknownThreadError`."""
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         await self._heads(name)
         await self.saver.adelete_thread(name)
         if isinstance(self.saver, ThreadSaver):
@@ -153,13 +151,13 @@ class ThreadStore:
         self, thread_id: Any, format: export.Format = "jsonl", *, channel: str | None = None
     ) -> AsyncIterator[str]:
         """A thread's messages as lines of text without line ends: see `export`."""
-        name = self._name(thread_id)
+        name = thread_text(thread_id)
         for line in export.lines(name, await self.messages(name, channel=channel), format):
             yield line
 
     async def stats(self, thread_id: Any = None) -> ThreadStats:
         """What the database holds, or what of it a thread uses. Savers without tables count checkpoints only."""
-        name = None if thread_id is None else self._name(thread_id)
+        name = None if thread_id is None else thread_text(thread_id)
         if name is not None:
             await self._heads(name)
         return await checking.stats(self._source, name, self.channel)
@@ -170,23 +168,18 @@ class ThreadStore:
 
     # Names
 
-    def _name(self, thread_id: Any) -> Any:
-        text = thread_text(thread_id)
-        # The in-memory saver tells 7 from "7".
-        return text if isinstance(self.saver, AsyncSqliteSaver) else thread_id
-
     async def _heads(self, name: str) -> list[Head]:
         heads = await self._source.heads(name)
         if not heads:
             raise await self._unknown(name)
         return heads
 
-    async def _own(self, name: str) -> dict[str, Head]:
-        """The checkpoints of a thread's own graph, of which there is at least one."""
-        own = tree.root(await self._source.heads(name))
-        if not own:
+    async def _parents(self, name: str) -> dict[str, str | None]:
+        """The checkpoints of a thread's own graph, at least one, with their parents."""
+        parents = await self._source.parents(name)
+        if not parents:
             raise await self._unknown(name)
-        return own
+        return parents
 
     async def _unknown(self, name: str) -> UnknownThreadError:
         return tree.unknown_thread(str(name), list(map(str, await self._source.threads())))

@@ -20,6 +20,8 @@ from .schema import writing
 from .values import Form, lengths_and_items
 
 TABLES = ("checkpoints", "writes")
+BELONGINGS = ("lgm_queue", "lgm_documents")
+"""What goes with a thread and is not copied."""
 
 
 # Removing
@@ -31,7 +33,7 @@ def delete_thread(db: sqlite3.Connection, thread_id: str) -> None:
 
 
 def _delete_thread(db: sqlite3.Connection, thread_id: str) -> None:
-    for table in TABLES:
+    for table in (*TABLES, *BELONGINGS):
         db.execute(f"DELETE FROM {table} WHERE thread_id = ?", (thread_id,))
     thread = find_thread(db, thread_id)
     if thread is not None:

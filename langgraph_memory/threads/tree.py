@@ -44,11 +44,12 @@ def leaves(parents: Mapping[str, str | None]) -> list[str]:
     return [id for id in sorted(parents) if id not in followed]
 
 
-def found(heads: Mapping[str, Head], thread_id: str, checkpoint_id: str) -> Head:
-    """The checkpoint of this id. Raises `UnknownCheckpointError`."""
-    if checkpoint_id in heads:
-        return heads[checkpoint_id]
-    near = ", ".join(map(repr, _nearest(sorted(heads), checkpoint_id)))
+def known(ids: Iterable[str], thread_id: str, checkpoint_id: str) -> str:
+    """The id of a checkpoint that is among `ids`. Raises `UnknownCheckpointError`."""
+    ids = sorted(ids)
+    if checkpoint_id in ids:
+        return checkpoint_id
+    near = ", ".join(map(repr, _nearest(ids, checkpoint_id)))
     raise UnknownCheckpointError(f"Thread {thread_id!r} has no checkpoint {checkpoint_id!r}. Nearest: {near}.")
 
 
