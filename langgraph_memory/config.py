@@ -320,7 +320,11 @@ class MaintenanceConfig(Section):
     interval_hours: Amount = _planned(6, "Hours between two rounds; 0 means no rounds in the background.")
     ledger_retention_days: Size = _planned(90, "Days after which a ledger file moves to the archive.")
     session_retention_days: Size = _planned(180, "Days after which an offloaded session log is removed.")
-    thread_retention_days: Size = _planned(0, "Days after which an idle thread is exported and removed; 0 means never.")
+    thread_retention_days: Size = Field(
+        default=0,
+        description="Days after which an idle thread is archived in the workspace and removed, at the next opening; 0 "
+        "means never.",
+    )
     spill_retention_days: Size = Field(
         default=30,
         description="Days after which a spill file no thread refers to is removed, at the next opening.",
@@ -408,7 +412,11 @@ class PersistenceConfig(Section):
         default="memory",
         description="Folder of bought summaries and of what outlives threads; made when it is missing.",
     )
-    state: StateScope = _planned("all", "Messages in the live state: all, or those since the last summary.")
+    state: StateScope = Field(
+        default="all",
+        description="Messages in the live state: all, or since_summary: those a summary covers leave it and stay in "
+        "the thread's history.",
+    )
 
 
 class RuntimeConfig(Section):

@@ -28,6 +28,7 @@ EventName = Literal[
     "conflict",
     "record_ignored",
     "namespace_missing",
+    "branched",
 ]
 
 

@@ -57,6 +57,7 @@ from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, stored, unknown
 from .summariser import Summariser
+from .ties import ThreadTies
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         if cache is None:
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
         summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
+        self._threads = ThreadTies(saver, self._steps.branched)
         self._decider = Decider(self.config, self._steps, summariser, self._side_model, self.workspace)
 
     @property
@@ -179,19 +181,23 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def update(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         """The state update for the call that `spec` describes: the record, and results that had to be spilled."""
         call = self._call(state, config, spec)
+        taken = self._threads.waiting_sync(call, config)
+        call = replace(call, messages=(*call.messages, *taken))
         spilled, notes = self._spiller.replaced(call.messages)
         self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(self._decider.decided(_after(call, spilled)))
         self._decider.prefetch(outcome)
-        return _with_spilled(self._finished(outcome), spilled)
+        return _with_messages(self._finished(outcome), spilled, taken)
 
     async def aupdate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> dict[str, Any]:
         call = self._call(state, config, spec)
+        taken = await self._threads.waiting(call, config)
+        call = replace(call, messages=(*call.messages, *taken))
         spilled, notes = await asyncio.to_thread(self._spiller.replaced, call.messages)
         self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(await self._decider.adecided(_after(call, spilled)))
         self._decider.aprefetch(outcome)
-        return _with_spilled(self._finished(outcome), spilled)
+        return _with_messages(self._finished(outcome), spilled, taken)
 
     def outcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
         """The decision for the call that `spec` describes."""
@@ -409,8 +415,12 @@ def _after(call: Call, spilled: Sequence[BaseMessage]) -> Call:
     return replace(call, messages=tuple(by_id.get(message.id, message) for message in call.messages))
 
 
-def _with_spilled(update: dict[str, Any], spilled: list[BaseMessage]) -> dict[str, Any]:
-    return {**update, MESSAGES: [*spilled, *update.get(MESSAGES, ())]} if spilled else update
+def _with_messages(
+    update: dict[str, Any], spilled: Sequence[BaseMessage], taken: Sequence[BaseMessage]
+) -> dict[str, Any]:
+    """The update, with messages that replace others by id, removals, and what the thread's queue held."""
+    messages = [*spilled, *update.get(MESSAGES, ()), *taken]
+    return {**update, MESSAGES: messages} if messages else update
 
 
 def _smaller(outcome: Outcome, before: Outcome, error: Exception) -> Outcome:

@@ -20,8 +20,9 @@ from anyio.from_thread import start_blocking_portal
 from .config import RuntimeConfig
 from .context.tokens import load_counter
 from .errors import ConfigError, DamagedDatabaseError
+from .retention import expire
 from .spilling import spill_folder, sweep
-from .threads import ThreadSaver
+from .threads import ThreadSaver, ThreadStore
 from .threads.stored import stored_values
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Opening(Generic[T]):
             with _usable(config):
                 saver = await stack.enter_async_context(ThreadSaver.from_conn_string(database_path(config)))
                 await saver.setup()
+                await self._expire(config, saver)
             built = await asyncio.to_thread(self._build, config, saver)
             stack.push_async_callback(built.adrain)
             self._async_stack = stack.pop_all()
@@ -59,6 +61,11 @@ class Opening(Generic[T]):
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return await self._async_stack.__aexit__(*error)
+
+    async def _expire(self, config: RuntimeConfig, saver: ThreadSaver) -> None:
+        if self._sweeps and (days := config.memory.maintenance.thread_retention_days):
+            gone = await expire(ThreadStore(saver), days, workspace_of(config))
+            logger.info("%d threads went to the archive", len(gone))
 
     def __enter__(self) -> T:
         config = _prepared(self._config, self._sweeps)
@@ -68,6 +75,7 @@ class Opening(Generic[T]):
             with _usable(config):
                 saver = stack.enter_context(portal.wrap_async_context_manager(opening))
                 portal.call(saver.setup)
+                portal.call(self._expire, config, saver)
             built = self._build(config, saver)
             stack.callback(built.drain)
             self._stack = stack.pop_all()
@@ -97,6 +105,11 @@ def database_path(config: RuntimeConfig) -> str:
     return str(Path(config.persistence.thread_db).expanduser())
 
 
+def workspace_of(config: RuntimeConfig) -> Path:
+    """The folder of what outlives a thread, `~` expanded."""
+    return Path(config.persistence.workspace).expanduser()
+
+
 def _prepared(config: Any, sweeps: bool) -> RuntimeConfig:
     """The configuration, with its folders made and the token ranks read."""
     loaded = as_config(config)
@@ -108,7 +121,7 @@ def _prepared(config: Any, sweeps: bool) -> RuntimeConfig:
             raise ConfigError(
                 f"persistence.thread_db: {database!r} cannot be used, its folder cannot be made: {error}"
             ) from error
-    workspace = Path(loaded.persistence.workspace).expanduser()
+    workspace = workspace_of(loaded)
     try:
         workspace.mkdir(parents=True, exist_ok=True)
     except OSError as error:

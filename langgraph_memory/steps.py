@@ -263,6 +263,10 @@ class Stepper:
             reason = f"{cap.key} is {cap.configured}, used is {cap.used} because of the window"
             self._tell(outcome.call, "capped", reason, data={"key": cap.key, "used": cap.used})
 
+    def branched(self, thread: str, reason: str, data: Mapping[str, Any]) -> None:
+        """Announce that two runs at once have made a thread branch."""
+        announce(MemoryEvent("branched", thread, reason, data=data), self._listener, in_run=True)
+
     def spilled(self, place: Place, spilled: Sequence[Spilled], started: float) -> None:
         """Announce what was written to files. No view has shown it yet, so there are no reports."""
         for one in spilled:

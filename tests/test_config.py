@@ -38,9 +38,7 @@ PLANNED_KEYS = (
     "memory.maintenance.interval_hours",
     "memory.maintenance.ledger_retention_days",
     "memory.maintenance.session_retention_days",
-    "memory.maintenance.thread_retention_days",
     "memory.retrieval.",
-    "persistence.state",
 )
 
 

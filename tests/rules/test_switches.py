@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
 from langgraph_memory.config import config_fields
-from tests import test_deciding, test_spilling
+from tests import test_deciding, test_retention, test_since_summary, test_spilling
 from tests.support.graphs import GRAPHS, Bare, chat, configured, result, rounds, size, summaries_in, talk, text_of
 from tests.support.models import GOOD, Hanging, Slow, content_text, summariser
 
@@ -62,6 +62,12 @@ DECIDING = {
 }
 """Key -> the test in tests/test_deciding.py that shows what it changes."""
 
+THREADS = {
+    "memory.maintenance.thread_retention_days": "test_thread_retention_days_is_when_idle_threads_leave_at_the_opening",
+    "persistence.state": "test_the_live_list_stays_small_and_the_thread_whole",
+}
+"""Key -> the test in tests/test_retention.py or tests/test_since_summary.py that shows what it changes."""
+
 ELSEWHERE = {
     "tools.spill_buffer.enabled": "test_the_switches_decide_what_is_spilled",
     "tools.spill_buffer.default_threshold": "test_the_switches_decide_what_is_spilled",
@@ -82,11 +88,12 @@ def planned() -> set[str]:
 
 
 def test_every_key_has_its_test_or_is_marked_as_planned():
-    shown = {**TESTS, **ELSEWHERE, **DECIDING}
+    shown = {**TESTS, **ELSEWHERE, **DECIDING, **THREADS}
     assert set(shown) | planned() == set(config_fields())
     assert set(shown) & planned() == set()
     assert all(callable(globals().get(name)) for name in TESTS.values())
     assert all(callable(getattr(test_spilling, name, None)) for name in ELSEWHERE.values())
+    assert all(any(hasattr(home, name) for home in (test_retention, test_since_summary)) for name in THREADS.values())
     assert all(callable(getattr(test_deciding, name, None)) for name in DECIDING.values())
 
 
