@@ -12,7 +12,7 @@ import typer
 
 from langgraph_memory.errors import LangGraphMemoryError
 
-from . import config, look, replay, threads
+from . import back, config, log, look, replay, search, threads, tree, verify
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
@@ -27,9 +27,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("replay")(replay.replay)
-app.command("threads")(threads.threads)
-app.command("context")(look.context)
-app.command("view")(look.view)
+app.add_typer(threads.app)
+for command in (log.log, look.context, look.view, tree.tree, back.rewind, back.undo, back.fork):
+    app.command()(command)
+app.command()(search.search)
+app.command()(verify.verify)
 app.add_typer(config.app)
 
 

@@ -19,6 +19,9 @@ PIPE_WIDTH = 160
 FOLDED = 12
 """Columns that a column which may be folded needs at least."""
 
+ESCAPED = {0x1B: "␛", 0x9B: "␛["}
+"""What would begin a command to the terminal."""
+
 
 def use_utf8() -> None:
     """Write UTF-8 whatever the locale is; what cannot be encoded is escaped instead of raising."""

@@ -1,39 +1,64 @@
-"""Opening the database of threads, with its faults told as errors that name the file."""
+"""Opening the database of threads, with its faults told as errors that name the file.
+
+A file is opened by the saver it was made with, so a file of LangGraph's own saver stays one that this saver reads,
+whatever is looked at or changed in it. Commands that only look cannot write.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import aiosqlite
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory import MemoryMiddleware, RuntimeConfig
+from langgraph_memory.config import load_config
+from langgraph_memory.errors import (
+    DamagedDatabaseError,
+    LangGraphMemoryError,
+    UnknownCheckpointError,
+    UnknownThreadError,
+)
 from langgraph_memory.opening import database_path
+from langgraph_memory.threads import ThreadSaver, ThreadStore
 
 from .called import program
 from .errors import DatabaseMissingError, DatabaseUnusableError
 
+T = TypeVar("T")
+
+NEXT: dict[type[LangGraphMemoryError], str] = {
+    UnknownThreadError: "threads` lists all",
+    UnknownCheckpointError: "tree THREAD` shows all",
+    DamagedDatabaseError: "verify` lists everything that is wrong",
+}
+"""What to do about an error of the library, as a command of the program."""
+ELSEWHERE = "Name another file with persistence.thread_db in runtime.json or $LANGGRAPH_MEMORY_DB_PATH."
+LATER = "Another program is writing to it: try again when that is done."
+
 
 @contextmanager
-def _naming(file: str) -> Iterator[None]:
+def naming(file: str) -> Iterator[None]:
+    """Tell what goes wrong with the file of the threads, and what to do next."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise DatabaseUnusableError(
-            f"{file}: the database of threads cannot be used ({error}). Name another file with "
-            "persistence.thread_db in runtime.json or $LANGGRAPH_MEMORY_DB_PATH."
-        ) from error
+    except (sqlite3.Error, NotImplementedError) as error:
+        hint = LATER if "locked" in str(error) else ELSEWHERE
+        raise DatabaseUnusableError(f"{file}: the database of threads cannot be used ({error}). {hint}") from error
+    except tuple(NEXT) as error:
+        raise type(error)(f"{error} ({file}; `{program()} {NEXT[type(error)]})") from error
 
 
 @asynccontextmanager
 async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[MemoryMiddleware]:
     """The memory with its database, which is made where it does not exist."""
-    with _naming(database_path(config)):
+    with naming(database_path(config)):
         async with MemoryMiddleware.open(config, **arguments) as memory:
             yield memory
 
@@ -60,8 +85,34 @@ def none_here(config: RuntimeConfig) -> str:
 
 
 @asynccontextmanager
-async def open_saver(file: Path) -> AsyncIterator[AsyncSqliteSaver]:
-    """The threads in `file`, for reading. Makes no file."""
-    with _naming(str(file)):
+async def open_store(file: Path, *, changing: bool = False, ours: bool = False) -> AsyncIterator[ThreadStore]:
+    """The threads in `file`. Makes no file and no tables; `ours` asks for a `ThreadSaver` whoever made the file."""
+    with naming(str(file)):
         async with aiosqlite.connect(f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
-            yield AsyncSqliteSaver(connection)
+            tables = {row[0] for row in await connection.execute_fetchall("SELECT name FROM sqlite_master")}
+            if "checkpoints" not in tables:
+                # Without threads it is to us like no file at all.
+                async with ThreadSaver.from_conn_string(":memory:") as saver:
+                    yield ThreadStore(saver)
+                return
+            if not changing:
+                await connection.execute("PRAGMA query_only = 1")
+            kind = ThreadSaver if ours or "lgm_migrations" in tables else AsyncSqliteSaver
+            yield ThreadStore(kind(connection))
+
+
+def with_store(
+    config: Path | None,
+    work: Callable[[ThreadStore], Awaitable[T]],
+    *,
+    changing: bool = False,
+    ours: bool = False,
+) -> T:
+    """What `work` makes of the threads that a configuration names. Raises `DatabaseMissingError`."""
+    file = existing_database(load_config(config).config)
+
+    async def run() -> T:
+        async with open_store(file, changing=changing, ours=ours) as store:
+            return await work(store)
+
+    return asyncio.run(run())

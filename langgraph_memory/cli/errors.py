@@ -19,5 +19,9 @@ class DatabaseUnusableError(LangGraphMemoryError):
     """The file of the threads cannot be read or written, or is not a database."""
 
 
-class UnknownThreadError(LangGraphMemoryError):
-    """The database has no thread of this name."""
+class FileUnwritableError(LangGraphMemoryError):
+    """A file that was to be written exists already, or cannot be written."""
+
+
+class TooFewTurnsError(LangGraphMemoryError):
+    """A thread has not as many turns as it was to be taken back."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from .console import data_console, print_json
+from .console import ESCAPED, data_console, print_json
+from .options import AtOption, ConfigOption, JsonOption, ThreadArgument
 
 if TYPE_CHECKING:
     from langgraph_memory.config import RuntimeConfig
@@ -19,20 +19,16 @@ if TYPE_CHECKING:
 
 FIRST_LINES = 6
 LINE_CHARS = 300
-ESCAPED = {0x1B: "␛", 0x9B: "␛["}
-"""What would begin a command to the terminal."""
-
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread, as `lgm threads` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConfigOption = Annotated[Path | None, typer.Option(metavar="PATH", help="Configuration file.")]
 
 
-def context(thread: ThreadArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def context(
+    thread: ThreadArgument, at: AtOption = None, as_json: JsonOption = False, config: ConfigOption = None
+) -> None:
     """Show where the context window of a thread goes."""
     from .meter_bar import drawn
     from .reading import context_of
 
-    report = context_of(*_read(thread, config))
+    report = context_of(*_read(thread, at, config))
     if as_json:
         print_json({"thread_id": thread, **report.to_json()})
         return
@@ -43,6 +39,7 @@ def context(thread: ThreadArgument, as_json: JsonOption = False, config: ConfigO
 
 def view(
     thread: ThreadArgument,
+    at: AtOption = None,
     full: Annotated[bool, typer.Option("--full", help="Print whole texts, not only their first lines.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -50,7 +47,7 @@ def view(
     """Show what the model would be sent for a thread, message by message."""
     from .reading import view_of
 
-    shown = view_of(*_read(thread, config))
+    shown = view_of(*_read(thread, at, config))
     if as_json:
         print_json([message.to_json() for message in shown])
         return
@@ -60,25 +57,18 @@ def view(
             console.print(line, soft_wrap=True)
 
 
-def _read(thread: str, path: Path | None) -> tuple[RuntimeConfig, dict[str, Any]]:
+def _read(thread: str, at: str | None, path: Path | None) -> tuple[RuntimeConfig, dict[str, Any]]:
     from langgraph_memory.config import load_config
 
-    from .database import existing_database
-
-    config = load_config(path).config
-    return config, asyncio.run(_values(existing_database(config), thread))
-
-
-async def _values(file: Path, thread: str) -> dict[str, Any]:
-    from .database import open_saver
+    from .database import with_store
     from .reading import read_thread
 
-    async with open_saver(file) as saver:
-        return await read_thread(saver, thread)
+    values = with_store(path, lambda store: read_thread(store, thread, at))
+    return load_config(path).config, values
 
 
 def _lines(number: int, message: Shown, full: bool) -> Iterator[Text]:
-    place = f" · message {message.position}" if message.position is not None else ""
+    place = f" · message {message.position + 1}" if message.position is not None else ""
     head = f"{number}. {message.role} · {message.origin}{place} · {message.tokens:,} tokens"
     yield Text(head, style="bold" if message.origin == "as it is" else "bold yellow")
     text = message.text.splitlines()

@@ -1,4 +1,4 @@
-"""Reading threads: which there are, what they hold, and what the model would be sent of them.
+"""Reading threads: what they hold, and what the model would be sent of them.
 
 Any thread can be read, also those of graphs without memory: what they have of messages is taken from the channel
 `messages`, and a thread without a record is looked at as if nothing had been decided yet. Nothing is written.
@@ -6,18 +6,12 @@ Any thread can be read, also those of graphs without memory: what they have of m
 
 from __future__ import annotations
 
-import difflib
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from aiosqlite import Connection
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_memory import ContextReport, MemoryMiddleware, RuntimeConfig
 from langgraph_memory.context.history import History
@@ -27,29 +21,10 @@ from langgraph_memory.context.render import Part, render
 from langgraph_memory.context.text import message_text
 from langgraph_memory.context.tokens import load_counter
 from langgraph_memory.state import MESSAGES, RECORD
-from langgraph_memory.threads.pending import pending
-
-from .channel import DeltaState
-from .errors import UnknownThreadError
-
-SUGGESTED = 3
-LANGGRAPH = logging.getLogger("langgraph")
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRow:
-    """A thread in the list of threads."""
-
-    thread_id: str
-    checkpoints: int
-    messages: int
-    updated: str
-    """Time of the newest checkpoint, ISO 8601."""
-    next: list[str]
-    """Nodes that have not run yet."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+from langgraph_memory.threads import ThreadStore
+from langgraph_memory.threads.fold import Step, gone, said
+from langgraph_memory.threads.ids import thread_text
+from langgraph_memory.threads.source import config_of, own_writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,73 +50,24 @@ class Shown:
 # Threads
 
 
-async def list_threads(saver: AsyncSqliteSaver) -> list[ThreadRow]:
-    """All threads, the one changed last first."""
-    rows = [await _row(saver, thread, count) for thread, count in (await thread_counts(saver.conn)).items()]
-    return sorted(rows, key=lambda row: row.updated, reverse=True)
+async def read_thread(store: ThreadStore, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
+    """Messages and record of a thread at a checkpoint. Raises `UnknownThreadError`, `UnknownCheckpointError`."""
+    saved = await store.saver.aget_tuple(config_of(thread_text(thread_id), "", checkpoint_id))
+    if saved is None:
+        return {MESSAGES: await store.messages(thread_id, checkpoint_id), RECORD: {}}
+    newest = own_writes(saved.pending_writes or (), MESSAGES) if checkpoint_id is None else []
+    record = saved.checkpoint["channel_values"].get(RECORD) or {}
+    return {MESSAGES: await _live(store, saved, newest), RECORD: record}
 
 
-async def thread_counts(connection: Connection) -> dict[str, int]:
-    """Thread ids and their number of checkpoints; none where the database never held a thread."""
-    async with connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'checkpoints'") as found:
-        if await found.fetchone() is None:
-            return {}
-    async with connection.execute("SELECT thread_id, COUNT(*) FROM checkpoints GROUP BY thread_id") as rows:
-        return {str(thread): count async for thread, count in rows}
-
-
-async def _row(saver: AsyncSqliteSaver, thread_id: str, checkpoints: int) -> ThreadRow:
-    saved = await saver.aget_tuple(_config(thread_id))
-    messages = (await _values(saver, thread_id)).get(MESSAGES) or ()
-    updated = saved.checkpoint["ts"] if saved else ""
-    return ThreadRow(thread_id, checkpoints, len(messages), updated, pending(saved.checkpoint) if saved else [])
-
-
-async def read_thread(saver: AsyncSqliteSaver, thread_id: str) -> dict[str, Any]:
-    """Messages and record of a thread. Raises `UnknownThreadError` with the nearest names."""
-    known = await thread_counts(saver.conn)
-    if thread_id not in known:
-        raise UnknownThreadError(f"There is no thread {thread_id!r}. {_nearest(thread_id, list(known))}")
-    values = await _values(saver, thread_id)
-    return {MESSAGES: values.get(MESSAGES) or [], RECORD: values.get(RECORD) or {}}
-
-
-def _nearest(thread_id: str, known: list[str]) -> str:
-    if not known:
-        return "The database holds no threads."
-    near = difflib.get_close_matches(thread_id, known, SUGGESTED, cutoff=0.4)
-    near += [name for name in known if thread_id and thread_id in name and name not in near]
-    return f"Nearest: {', '.join(map(repr, near[:SUGGESTED]))}." if near else "`lgm threads` lists them."
-
-
-async def _values(saver: AsyncSqliteSaver, thread_id: str) -> Mapping[str, Any]:
-    """The channels this library knows, whatever graph wrote the thread."""
-    builder = StateGraph(DeltaState)
-    builder.add_node("nothing", lambda _: {})
-    builder.add_edge(START, "nothing")
-    builder.add_edge("nothing", END)
-    with _foreign_channels_expected():
-        snapshot = await builder.compile(checkpointer=saver).aget_state(_config(thread_id))
-    values: Mapping[str, Any] = snapshot.values
-    return values
-
-
-@contextmanager
-def _foreign_channels_expected() -> Iterator[None]:
-    """Keep LangGraph from warning of pending writes to channels and nodes of the graph that wrote the thread."""
-
-    def graver(record: logging.LogRecord) -> bool:
-        return record.levelno > logging.WARNING
-
-    LANGGRAPH.addFilter(graver)
-    try:
-        yield
-    finally:
-        LANGGRAPH.removeFilter(graver)
-
-
-def _config(thread_id: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+async def _live(store: ThreadStore, saved: CheckpointTuple, newest: list[Any]) -> list[BaseMessage]:
+    """What the channel of messages holds; one that stores only what was added is rebuilt."""
+    value, writes = saved.checkpoint["channel_values"].get(MESSAGES), newest
+    if value is None and MESSAGES in saved.checkpoint["channel_versions"]:
+        past = await store.saver.aget_delta_channel_history(config=saved.config, channels=[MESSAGES])
+        value = past[MESSAGES].get("seed")
+        writes = [*(write for _, _, write in past[MESSAGES]["writes"]), *newest]
+    return said([Step(value or [], writes, 0), Step(None, [], 0)])
 
 
 # What the model would be sent
@@ -155,7 +81,8 @@ def context_of(config: RuntimeConfig, values: Mapping[str, Any]) -> ContextRepor
 def view_of(config: RuntimeConfig, values: Mapping[str, Any]) -> list[Shown]:
     """The view of a thread, message by message."""
     history = History.of(values[MESSAGES], load_counter(_as_recorded(config, values).memory.tokenizer))
-    return list(map(_shown, render(history, fitted(_scope(values), history)).parts))
+    left = gone(values[RECORD])
+    return [_shown(part, left) for part in render(history, fitted(_scope(values), history)).parts]
 
 
 def _scope(values: Mapping[str, Any]) -> Scope:
@@ -175,16 +102,17 @@ def _as_recorded(config: RuntimeConfig, values: Mapping[str, Any]) -> RuntimeCon
     return config.model_copy(update={"memory": memory})
 
 
-def _shown(part: Part) -> Shown:
+def _shown(part: Part, left: int) -> Shown:
+    """A part of a view before whose messages `left` have left the channel."""
     message = part.message
     return Shown(
-        position=part.position if part.position >= 0 else None,
+        position=part.position + left if part.position >= 0 else None,
         id=message.id,
         role=message.type,
         origin=_origin(part),
         tokens=part.tokens,
         text=message_text(message),
-        tool_calls=list(_calls(message)),
+        tool_calls=calls_of(message),
         tool_call_id=message.tool_call_id if isinstance(message, ToolMessage) else None,
     )
 
@@ -199,7 +127,9 @@ def _origin(part: Part) -> str:
     return "cleared" if part.limit == CLEAR else "trimmed"
 
 
-def _calls(message: BaseMessage) -> Iterator[dict[str, Any]]:
-    if isinstance(message, AIMessage):
-        for call in (*message.tool_calls, *message.invalid_tool_calls):
-            yield {"id": call["id"], "name": call["name"], "args": call["args"]}
+def calls_of(message: BaseMessage) -> list[dict[str, Any]]:
+    """The tool calls of a message, broken ones included."""
+    if not isinstance(message, AIMessage):
+        return []
+    calls = (*message.tool_calls, *message.invalid_tool_calls)
+    return [{"id": call["id"], "name": call["name"], "args": call["args"]} for call in calls]

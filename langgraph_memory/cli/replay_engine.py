@@ -15,14 +15,14 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from langgraph_memory import LangGraphMemoryError, MemoryMiddleware, RuntimeConfig
+from langgraph_memory import LangGraphMemoryError, MemoryMiddleware, MemoryState, RuntimeConfig
 from langgraph_memory.context.tokens import load_counter
 from langgraph_memory.state import MESSAGES
 
-from .channel import DeltaState
 from .errors import ThreadMismatchError
 from .meter import Meter, Totals, figures_of
 from .player import Player, Script
@@ -65,7 +65,8 @@ class Outcome:
 def replay_config(config: RuntimeConfig, window: int | None, default: int) -> RuntimeConfig:
     """`config` for a replay: with a window, and nothing reserved for a system prompt and tools that are not sent.
 
-    Nothing is spilled either: the recording is the history, word for word, or a replay could not be gone on with.
+    Nothing is spilled and nothing leaves the state either: the recording is the history, word for word, or a replay
+    could not be gone on with.
     """
     values = config.model_dump()
     memory = values["memory"]
@@ -73,6 +74,7 @@ def replay_config(config: RuntimeConfig, window: int | None, default: int) -> Ru
     memory["context_window"] = window or (default if configured == "auto" else configured)
     memory["budget"] |= {"system_tokens": 0, "tools_tokens": 0}
     values["tools"]["spill_buffer"]["enabled"] = False
+    values["persistence"]["state"] = "all"
     return RuntimeConfig.model_validate(values)
 
 
@@ -94,7 +96,7 @@ class Replayer:
         self._graph = self._built(memory)
 
     def _built(self, memory: MemoryMiddleware) -> Graph:
-        builder = StateGraph(DeltaState)
+        builder = StateGraph(MemoryState)
         builder.add_node("memory", memory)
         builder.add_node("model", self._model)
         builder.add_node("tools", self._tools)
@@ -105,6 +107,7 @@ class Replayer:
 
     async def stored(self) -> list[BaseMessage]:
         """The messages the thread has. Raises `ThreadMismatchError` where the recording does not begin with them."""
+        await refuse_delta(self._graph, self.config)
         messages: list[BaseMessage] = (await self._graph.aget_state(self.config)).values.get(MESSAGES, [])
         check_prefix(messages, self.recording, self.thread_id)
         return messages
@@ -129,10 +132,10 @@ class Replayer:
         assert isinstance(reply, AIMessage)
         return reply
 
-    async def _tools(self, state: DeltaState) -> dict[str, Any]:
+    async def _tools(self, state: MemoryState) -> dict[str, Any]:
         return {MESSAGES: self.recording.results(len(state["messages"]))}
 
-    def _next(self, state: DeltaState) -> str:
+    def _next(self, state: MemoryState) -> str:
         """The node that gives the next recorded message; END where it has to be put in, or there is none."""
         following = self.recording.messages[len(state["messages"]) :][:1]
         if following and isinstance(following[0], AIMessage):
@@ -147,7 +150,7 @@ class ModelNode:
         self._memory, self._script, self._step = memory, script, step
         self._player: Player | None = None
 
-    async def __call__(self, state: DeltaState) -> dict[str, Any]:
+    async def __call__(self, state: MemoryState) -> dict[str, Any]:
         # The thread's idle time is not told to the memory (`called`): a replay depends on nothing but its recording.
         view = self._memory.view(state)
         reply = await self._ready(state).ainvoke(view, history=state["messages"])
@@ -159,17 +162,36 @@ class ModelNode:
         calls = [position for position, message in enumerate(messages) if figures_of(message)]
         if not calls:
             return
-        async for snapshot in graph.aget_state_history(config, limit=LOOK_BACK):
+        at: RunnableConfig | None = config
+        for _ in range(LOOK_BACK):
+            # From parent to parent: after a rewind, the checkpoints before in time are those of another branch.
+            if at is None:
+                return
+            snapshot = await graph.aget_state(at)
             if snapshot.next == ("model",) and len(snapshot.values[MESSAGES]) == calls[-1]:
                 view = self._memory.view(snapshot.values, snapshot.config)
                 self._ready(snapshot.values).meter.remember(view)
                 return
+            at = snapshot.parent_config
 
     def _ready(self, state: Any) -> Player:
         if self._player is None:
             counter = load_counter(self._memory.report(state).counter)
             self._player = Player(script=self._script, meter=Meter(counter, window_of(self._memory)))
         return self._player
+
+
+async def refuse_delta(graph: Graph, config: RunnableConfig) -> None:
+    """Raise `ThreadMismatchError` for a thread whose messages are stored as a replay does not store them any more."""
+    assert isinstance(graph.checkpointer, BaseCheckpointSaver)
+    saved = await graph.checkpointer.aget_tuple(config)
+    if saved is None or MESSAGES not in saved.checkpoint["channel_versions"]:
+        return
+    if not isinstance(saved.checkpoint["channel_values"].get(MESSAGES), list):
+        raise ThreadMismatchError(
+            f"The thread {config['configurable']['thread_id']!r} keeps its messages in another kind of channel: it can "
+            "be looked at, but not gone on with. Give another name with --thread."
+        )
 
 
 def check_prefix(stored: Sequence[BaseMessage], recording: Recording, thread_id: str) -> None:

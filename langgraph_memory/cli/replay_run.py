@@ -10,18 +10,16 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
-from langgraph_memory import MemoryMiddleware
+from langgraph_memory import MemoryMiddleware, ThreadSaver
 from langgraph_memory.config import RuntimeConfig, load_config
 from langgraph_memory.context.text import clean_text
 from langgraph_memory.errors import ConfigError
 from langgraph_memory.models import Model, resolve_model
+from langgraph_memory.threads.tables import thread_ids
 
 from .database import open_memory
 from .errors import RecordingError
 from .meter import Totals
-from .reading import thread_counts
 from .recordings import Note, Recording, read_recordings
 from .replay_engine import DEFAULT_WINDOW, Outcome, replay, replay_config, window_of
 from .sample import SAMPLE_THREAD, SAMPLE_WINDOW, run_sample
@@ -106,8 +104,8 @@ async def _replay_sample(request: Request, config: RuntimeConfig, model: Model |
 
 
 async def _result(memory: MemoryMiddleware, outcomes: list[Outcome]) -> Result:
-    assert isinstance(memory.saver, AsyncSqliteSaver)
-    return Result(tuple(outcomes), window_of(memory), frozenset(await thread_counts(memory.saver.conn)))
+    assert isinstance(memory.saver, ThreadSaver)
+    return Result(tuple(outcomes), window_of(memory), frozenset(await memory.saver.call(thread_ids)))
 
 
 def named_model(name: str | None) -> Model | None:

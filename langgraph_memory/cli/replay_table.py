@@ -102,6 +102,7 @@ def hints(result: Result, request: Request) -> Iterator[str]:
     config = f" --config {shlex.quote(str(request.config))}" if request.config else ""
     yield f"Inspect:  {program()} context {shlex.quote(busiest)}{config}"
     yield f"          {program()} view {shlex.quote(busiest)}{config}"
+    yield f"          {program()} tree {shlex.quote(busiest)}{config}"
     if any(map(is_stream, request.files)):
         return
     only = busiest if len(result.outcomes) == 1 else request.thread

@@ -19,18 +19,17 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from langgraph_memory import LangGraphMemoryError, MemoryMiddleware
+from langgraph_memory import LangGraphMemoryError, MemoryMiddleware, MemoryState
 from langgraph_memory.state import MESSAGES
 
-from .channel import DeltaState
 from .errors import ThreadMismatchError
 from .meter import Totals
-from .replay_engine import Graph, ModelNode, Outcome
+from .replay_engine import Graph, ModelNode, Outcome, refuse_delta
 from .watch import Watch
 
 SAMPLE_THREAD = "sample"
 SAMPLE_WINDOW = 12_000
-READS = 9
+READS = 5
 """Pages read for a request at most."""
 PAGE = 180
 """Lines of a page."""
@@ -45,6 +44,11 @@ REQUESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("How are tokens counted, and when is the count an estimate?", ("count_message", "estimate")),
     ("Which settings decide how much room the messages have?", ("reserve_tokens", "response_tokens")),
     ("How does a decision notice that the messages it was made for have changed?", ("fitted", "digest")),
+    ("Where does a message of a thread stand on disk, and how often?", ("lgm_items", "class Piece")),
+    ("What does a rewind leave in the thread, and how is it taken back?", ("UNDOABLE", "def undo")),
+    ("How is a word found in a text without blanks?", ("_grams", "def fold")),
+    ("When does a message that waits become part of a thread?", ("acknowledge", "follow_ups")),
+    ("Which names of files does an id become?", ("safe_name", "READABLE")),
 )
 LAST_REQUEST = "And what did I ask you first?"
 
@@ -166,7 +170,7 @@ async def _named(request: Any, execute: Callable[[Any], Any]) -> Any:
 
 def _built(memory: MemoryMiddleware, model: ModelNode) -> Graph:
     tools: list[BaseTool] = [list_files, grep, read, *memory.tools]
-    builder = StateGraph(DeltaState)
+    builder = StateGraph(MemoryState)
     builder.add_node("memory", memory)
     builder.add_node("model", model)
     builder.add_node("tools", ToolNode(tools, awrap_tool_call=_named))
@@ -182,6 +186,7 @@ async def run_sample(memory: MemoryMiddleware, thread_id: str, watch: Watch) -> 
     model = ModelNode(memory, reply, watch.step)
     graph = _built(memory, model)
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}, "recursion_limit": 100}
+    await refuse_delta(graph, config)
     snapshot = await graph.aget_state(config)
     before: list[BaseMessage] = snapshot.values.get(MESSAGES, [])
     _check(before, thread_id)

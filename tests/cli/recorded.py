@@ -1,6 +1,5 @@
 """Made recordings, and the command line to run on them."""
 
-import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from typer.testing import CliRunner, Result
 
-from langgraph_memory import RuntimeConfig
 from langgraph_memory.cli import app
-from langgraph_memory.cli.database import existing_database, open_saver
+from langgraph_memory.cli.database import with_store
 from langgraph_memory.cli.reading import read_thread
 
 Raw = dict[str, Any]
@@ -66,14 +64,7 @@ def write(name: str, conversations: Iterable[tuple[str, list[Raw]] | object]) ->
 
 def stored(thread_id: str) -> list[BaseMessage]:
     """The messages of a thread."""
-
-    file = existing_database(RuntimeConfig.load())
-
-    async def read() -> list[BaseMessage]:
-        async with open_saver(file) as saver:
-            return list((await read_thread(saver, thread_id))["messages"])
-
-    return asyncio.run(read())
+    return list(with_store(None, lambda store: read_thread(store, thread_id))["messages"])
 
 
 def texts(messages: Iterable[BaseMessage]) -> list[Any]:

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send, interrupt
 
-from langgraph_memory.cli.channel import DeltaState, fold
-from langgraph_memory.cli.errors import DatabaseMissingError, DatabaseUnusableError, UnknownThreadError
-from langgraph_memory.cli.reading import list_threads
+from langgraph_memory.cli.errors import DatabaseMissingError, DatabaseUnusableError
+from langgraph_memory.errors import UnknownThreadError
+from tests.support.stores import Delta
 
 from .recorded import lgm, lgm_json, long_task, user, write
 
@@ -95,15 +95,14 @@ def test_nodes_that_wait_are_shown():
 def test_what_waits_is_what_the_graph_itself_says():
     run(asking, [said("one")], thread="t")
 
-    async def compared() -> tuple[list[str], tuple[str, ...]]:
+    async def theirs() -> tuple[str, ...]:
         async with AsyncSqliteSaver.from_conn_string("memory/threads.db") as saver:
             builder = StateGraph(MessagesState)
             asking(builder)
             state = await builder.compile(checkpointer=saver).aget_state({"configurable": {"thread_id": "t"}})
-            return (await list_threads(saver))[0].next, state.next
+            return state.next
 
-    mine, theirs = asyncio.run(compared())
-    assert tuple(mine) == theirs == ("ask",)
+    assert tuple(lgm_json("threads")[0]["next"]) == asyncio.run(theirs()) == ("ask",)
 
 
 def test_without_a_database_there_are_no_threads_and_none_is_made():
@@ -161,7 +160,7 @@ def test_a_database_without_tables_has_no_threads_and_stays_without():
     before = Path("other.db").read_bytes()
     assert lgm("threads", "--json", LANGGRAPH_MEMORY_DB_PATH="other.db").stdout == "[]\n"
     result = lgm("view", "t", LANGGRAPH_MEMORY_DB_PATH="other.db")
-    assert str(result.exception) == "There is no thread 't'. The database holds no threads."
+    assert str(result.exception).startswith("There is no thread 't': there are no threads at all.")
     assert Path("other.db").read_bytes() == before
 
 
@@ -171,6 +170,7 @@ def test_an_unknown_thread_is_named_with_the_nearest_ones():
         result = lgm("context", name)
         assert isinstance(result.exception, UnknownThreadError)
         assert f"There is no thread {name!r}. Nearest: {nearest}" in str(result.exception)
+        assert "threads.db; `lgm threads` lists all" in str(result.exception)
 
 
 def test_the_configuration_names_the_database():
@@ -247,7 +247,7 @@ def test_pruned_and_synthetic_messages_are_marked():
     assert origins["call-0-1"] == "trimmed"
     assert origins["call-0-3"] == "synthetic"
     shown = lgm("view", "task/a").stdout
-    assert "tool · cleared · message 2" in shown
+    assert "tool · cleared · message 3" in shown
     assert "tool · synthetic" in shown
 
 
@@ -274,7 +274,7 @@ def test_markup_in_messages_and_names_is_shown_as_it_is():
 # Threads of other graphs
 
 
-@pytest.mark.parametrize("schema", [MessagesState, DeltaState])
+@pytest.mark.parametrize("schema", [MessagesState, Delta])
 def test_threads_without_memory_are_shown_as_they_are(schema):
     run(answering, [said(f"question {i}") for i in range(60)], schema=schema)
     assert lgm_json("threads")[0]["messages"] == 120
@@ -306,23 +306,9 @@ def test_a_record_of_a_newer_version_is_looked_at_as_if_there_were_none():
         builder.add_node("note", lambda _: {"memory_record": {"v": 99, "ns": {}}})
         builder.add_edge(START, "note")
 
-    run(remembering, [said("hello")], schema=DeltaState)
+    run(remembering, [said("hello")], schema=Delta)
     assert [message["text"] for message in lgm_json("view", "own")] == ["hello"]
     assert lgm_json("context", "own")["messages"] == 1
-
-
-# The channel
-
-
-def test_folding_adds_replaces_and_removes_and_does_not_depend_on_batches():
-    a, b, c = (HumanMessage(name, id=name) for name in "abc")
-    writes = [[a, b], SystemMessage("s"), [RemoveMessage(id="a")], [c, HumanMessage("B", id="b")], ("user", "hi")]
-    whole = fold([], writes)
-    assert [message.content for message in whole] == ["B", "s", "c", "hi"]
-    for cut in range(len(writes) + 1):
-        assert fold(fold([], writes[:cut]), writes[cut:]) == whole
-    assert fold(whole, [[RemoveMessage(id="__remove_all__"), a]]) == [a]
-    assert fold([a], [[RemoveMessage(id="unknown")]]) == [a]
 
 
 def test_json_is_valid_however_narrow_the_terminal():

@@ -1,0 +1,16 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread, as `lgm threads` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConfigOption = Annotated[Path | None, typer.Option(metavar="PATH", help="Configuration file.")]
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", metavar="CHECKPOINT", help="Checkpoint, as `lgm tree` shows it; without it the newest."),
+]

@@ -1,0 +1,85 @@
+"""`lgm tree`: the checkpoints of a thread with their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from .called import program
+from .console import data_console, print_json, say
+from .options import ConfigOption, JsonOption, ThreadArgument
+
+if TYPE_CHECKING:
+    from langgraph_memory.threads import Node, ThreadStore
+
+    from .drawing import Drawn
+    from .said import Turn
+
+NARROWEST = 20
+
+
+def tree(
+    thread: ThreadArgument,
+    all: Annotated[bool, typer.Option("--all", help="Every checkpoint, not only those between turns.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Draw the checkpoints of a thread, its branches and where it was rewound. JSON has every checkpoint."""
+    from .database import with_store
+    from .drawing import draw
+
+    nodes, turns = with_store(config, lambda store: _read(store, thread))
+    if as_json:
+        print_json([node.to_json() for node in nodes])
+        return
+    console = data_console()
+    for drawn in draw(nodes, turns, all=all):
+        console.print(_line(drawn, console.width), soft_wrap=True)
+    say(f"● is the way to the newest checkpoint. `{program()} rewind {thread} CHECKPOINT` goes back to any of them.")
+
+
+async def _read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[str, Turn]]:
+    """The checkpoints of a thread, and the turn that each of them stands in."""
+    from .said import turns_of
+
+    nodes = await store.checkpoints(thread)
+    parents = {node.checkpoint_id: node.parent_id for node in nodes}
+    counts = {node.checkpoint_id: node.messages for node in nodes}
+    found: dict[str, Turn] = {}
+    for leaf in await store.branches(thread):
+        turns = turns_of(await store.messages(thread, leaf))
+        place: str | None = leaf
+        while place in parents and place not in found and turns:
+            turns = [turn for turn in turns if turn.start < counts[place]]
+            if turns:
+                found[place] = turns[-1]
+            place = parents[place]
+    return nodes, found
+
+
+def _line(drawn: Drawn, width: int) -> Text:
+    from langgraph_memory.context.text import one_line
+
+    from .drawing import ACTIVE, OTHER
+
+    node, turn = drawn.node, drawn.turn
+    mark = ACTIVE if node.active else OTHER
+    place = f"turn {turn.number}" if turn else "start"
+    head = f"{drawn.lead}{mark} {node.checkpoint_id}  {place} · {node.messages} messages"
+    labels = "".join(f" · {label}" for label in _labels(node))
+    room = width - len(head) - len(labels) - 3
+    request = f" · {one_line(turn.request, room)}" if turn and room >= NARROWEST else ""
+    line = Text(head, style="bold" if node.active else "dim")
+    line.append(labels, style="bold yellow")
+    return line.append(request)
+
+
+def _labels(node: Node) -> list[str]:
+    of_a_run = node.source in ("input", "loop")
+    labels = [node.reason or node.source] if node.reason or not of_a_run else []
+    if node.next:
+        labels.append(f"to run: {', '.join(node.next)}")
+    return [*labels, "newest"] if node.newest else labels
