@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import Annotated, Literal, TextIO
 
 import typer
 
 from .console import say
 from .options import ConfigOption
-
-if TYPE_CHECKING:
-    from langgraph_memory.threads import ThreadStore
-
 
 Format = Literal["jsonl", "markdown", "recording"]
 """As `langgraph_memory.threads.export` has them, which is slow to import."""
@@ -44,24 +40,33 @@ def export(
     if plain:
         _export_plain(plain, config)
         return
-    from .database import with_store
     from .exporting import writing
 
+    names = [thread] if thread else _all(config)
     with writing(out) if out else nullcontext(None) as file:
-        count = with_store(config, lambda store: _write(store, thread, format, file))
+        for number, name in enumerate(names):
+            _write(name, format, config, file, first=not number, named=all)
     if out:
-        say(f"{out}: {count:,} {'thread' if count == 1 else 'threads'}")
+        say(f"{out}: {len(names):,} {'thread' if len(names) == 1 else 'threads'}")
 
 
-async def _write(store: ThreadStore, thread: str | None, format: Format, file: TextIO | None) -> int:
+def _all(config: Path | None) -> list[str]:
+    from .database import with_store
+
+    rows = with_store(config, lambda store: store.threads())
+    if not rows:
+        say("The database holds no threads.")
+    return [row.thread_id for row in rows]
+
+
+def _write(name: str, format: Format, config: Path | None, file: TextIO | None, *, first: bool, named: bool) -> None:
+    from .database import with_store
     from .exporting import lines
 
-    names = [thread] if thread else [row.thread_id for row in await store.threads()]
-    async for line in lines(store, names, format, named=thread is None):
+    if not first and format == "markdown":
+        typer.echo(file=file)
+    for line in with_store(config, lambda store: lines(store, name, format, named=named)):
         typer.echo(line, file=file)
-    if not names:
-        say("The database holds no threads.")
-    return len(names)
 
 
 def _export_plain(target: Path, config: Path | None) -> None:

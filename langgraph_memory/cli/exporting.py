@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,13 +30,10 @@ Paths = dict[tuple[str, str, str], str]
 # Text
 
 
-async def lines(store: ThreadStore, names: Sequence[str], format: Format, *, named: bool) -> AsyncIterator[str]:
-    """The lines of threads, one thread after the other; `named`: each line of JSON says whose it is."""
-    for number, name in enumerate(names):
-        if number and format == "markdown":
-            yield ""
-        async for line in store.export(name, format):
-            yield _named(name, line) if named and format == "jsonl" else line
+async def lines(store: ThreadStore, name: str, format: Format, *, named: bool) -> list[str]:
+    """The lines of a thread; `named`: each line of JSON says whose it is."""
+    found = [line async for line in store.export(name, format)]
+    return [_named(name, line) for line in found] if named and format == "jsonl" else found
 
 
 def _named(thread_id: str, line: str) -> str:

@@ -1,22 +1,26 @@
 """Made recordings, and the command line to run on them."""
 
+import asyncio
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from typer.testing import CliRunner, Result
 
 from langgraph_memory.cli import app
 from langgraph_memory.cli.database import with_store
 from langgraph_memory.cli.reading import read_thread
+from langgraph_memory.threads import ThreadSaver
+from tests.support.stores import chat, tell
 
 Raw = dict[str, Any]
 
 
-def lgm(*args: object, **environ: str) -> Result:
-    return CliRunner().invoke(app, list(map(str, args)), env={"COLUMNS": "160", **environ})
+def lgm(*args: object, input: str | None = None, **environ: str) -> Result:
+    return CliRunner().invoke(app, list(map(str, args)), input=input, env={"COLUMNS": "160", **environ})
 
 
 def lgm_json(*args: object) -> Any:
@@ -60,6 +64,20 @@ def write(name: str, conversations: Iterable[tuple[str, list[Raw]] | object]) ->
     path = Path(name)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def talk(*texts: str, thread: str = "t", channel: str = "add", kind: type[AsyncSqliteSaver] = ThreadSaver) -> None:
+    """Tell a graph without memory `texts`, a turn each, in the database of the command line.
+
+    It answers, and asks before it answers what ends in "?".
+    """
+    Path("memory").mkdir(exist_ok=True)
+
+    async def main() -> None:
+        async with kind.from_conn_string("memory/threads.db") as saver:
+            await tell(chat(channel, saver), *texts, name=thread)
+
+    asyncio.run(main())
 
 
 def stored(thread_id: str) -> list[BaseMessage]:

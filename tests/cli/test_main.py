@@ -49,7 +49,7 @@ def python_m(*args: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_help_lists_every_command():
     out = lgm("--help").stdout
-    for name in COMMANDS:
+    for name in (*COMMANDS, "config"):
         assert f" {name} " in out
         assert lgm(name, "--help").exit_code == 0
     assert all(f" {name} " in lgm("threads", "--help").stdout for name in OF_THREADS)

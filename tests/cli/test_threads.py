@@ -15,10 +15,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send, interrupt
 
 from langgraph_memory.cli.errors import DatabaseMissingError, DatabaseUnusableError
-from langgraph_memory.errors import UnknownThreadError
+from langgraph_memory.errors import UnknownCheckpointError, UnknownThreadError
 from tests.support.stores import Delta
 
-from .recorded import lgm, lgm_json, long_task, user, write
+from .recorded import lgm, lgm_json, long_task, stored, talk, user, write
 
 SMALL = 2500
 Builder = StateGraph[Any, Any, Any, Any]
@@ -74,6 +74,38 @@ def test_threads_are_listed_the_one_changed_last_first():
     assert datetime.fromisoformat(own["updated"]) >= before > datetime.fromisoformat(b["updated"])
     table = lgm("threads").stdout.splitlines()
     assert [line.split()[0] for line in table] == ["thread", "own", "task/b", "task/a"]
+
+
+def test_a_thread_is_listed_with_turns_branches_size_and_the_tokens_of_its_newest_call():
+    lgm("replay", write("task.jsonl", [("a", long_task(3, 1))]))
+    lgm("rewind", "task/a", "--turns", 1)
+    talk("one", thread="silent")
+    silent, row = lgm_json("threads", "list")
+    assert (row["turns"], row["messages"], row["branches"], row["next"]) == (2, 8, 2, [])
+    assert row["bytes"] > 1000 and row["checkpoints"] > 10
+    *_, reply = stored("task/a")
+    assert row["tokens"] == reply.usage_metadata["total_tokens"]
+    assert silent["tokens"] is None
+    assert " – " in lgm("threads").stdout
+
+
+def test_options_of_a_subcommand_stand_behind_its_name():
+    result = lgm("threads", "--json", "stats")
+    assert result.exit_code == 2 and "stand behind its name" in result.output
+
+
+def test_looking_at_a_file_of_the_plain_saver_leaves_it_as_it_was():
+    talk("one", "two", kind=AsyncSqliteSaver)
+    tables = "SELECT name, sql FROM sqlite_master ORDER BY name"
+    with closing(sqlite3.connect("memory/threads.db")) as database:
+        before = database.execute(tables).fetchall()
+    for command in (["threads"], ["log", "t"], ["tree", "t"], ["view", "t"], ["context", "t"], ["search", "one"]):
+        assert lgm(*command).exit_code == 0, command
+    for command in (["rewind", "t", "--turns", "1"], ["undo", "t"], ["fork", "t", "u"], ["verify"]):
+        assert lgm(*command).exit_code == 0, command
+    with closing(sqlite3.connect("memory/threads.db")) as database:
+        assert database.execute(tables).fetchall() == before
+        assert {row[0] for row in database.execute("SELECT DISTINCT type FROM checkpoints")} == {"msgpack"}
 
 
 def test_nodes_that_wait_are_shown():
@@ -269,6 +301,22 @@ def test_markup_in_messages_and_names_is_shown_as_it_is():
     assert "[bold]text[/nope]" in lgm("view", "task/[red]x[/red]").stdout
     assert "[red]x[/red]" in lgm("threads").stdout
     assert "[red]x[/red]" in lgm("context", "task/[red]x[/red]").stdout
+
+
+@pytest.mark.parametrize("channel", ["add", "delta"])
+def test_a_view_and_a_context_can_be_those_of_an_earlier_checkpoint(channel):
+    talk("one", "two", "three", channel=channel)
+    second = [node for node in lgm_json("tree", "t") if not node["next"]][1]["checkpoint_id"]
+    assert [message["text"] for message in lgm_json("view", "t", "--at", second)] == [
+        "one",
+        "answer one",
+        "two",
+        "answer two",
+    ]
+    assert lgm_json("context", "t", "--at", second)["messages"] == 4
+    unknown = lgm("view", "t", "--at", "nothing")
+    assert isinstance(unknown.exception, UnknownCheckpointError)
+    assert "tree THREAD` shows all" in str(unknown.exception)
 
 
 # Threads of other graphs
