@@ -4,37 +4,61 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from .config import RuntimeConfig
     from .context.report import ContextReport
     from .errors import ConfigError, ContextBudgetError, LangGraphMemoryError
     from .events import MemoryEvent
     from .middleware import MemoryMiddleware
     from .state import MemoryState
-    from .threads import ThreadSaver
+    from .threads import ThreadSaver, ThreadStore
+    from .threads.documents import ThreadDocuments
+    from .threads.followups import FollowUps
+    from .threads.queue import ThreadQueue
 
 __all__ = [
     "ConfigError",
     "ContextBudgetError",
     "ContextReport",
+    "FollowUps",
     "LangGraphMemoryError",
     "MemoryEvent",
     "MemoryMiddleware",
     "MemoryState",
     "RuntimeConfig",
+    "ThreadDocuments",
+    "ThreadQueue",
     "ThreadSaver",
+    "ThreadStore",
+    "create_checkpointer",
 ]
 
 _HOMES = {
     "ConfigError": "errors",
     "ContextBudgetError": "errors",
     "ContextReport": "context.report",
+    "FollowUps": "threads.followups",
     "LangGraphMemoryError": "errors",
     "MemoryEvent": "events",
     "MemoryMiddleware": "middleware",
     "MemoryState": "state",
     "RuntimeConfig": "config",
+    "ThreadDocuments": "threads.documents",
+    "ThreadQueue": "threads.queue",
     "ThreadSaver": "threads",
+    "ThreadStore": "threads",
 }
+
+
+def create_checkpointer() -> "AbstractAsyncContextManager[ThreadSaver]":
+    """A `ThreadSaver` on the configured file: the `checkpointer.path` of a `langgraph.json`.
+
+    Defined here, because LangGraph's server finds only what stands in a module itself.
+    """
+    from .checkpointer import create_checkpointer as opened
+
+    return opened()
 
 
 def __getattr__(name: str) -> Any:

@@ -59,8 +59,11 @@ class Places:
         return self.found
 
     def _on_way(self, way: Sequence[str], item: int) -> None:
-        """Look on the way to the newest checkpoint, where a message is in every checkpoint from its first one on."""
-        if not self._holds(way[-1], item):
+        """Look on the way to the newest checkpoint, where a message is in every checkpoint from its first one on.
+
+        Not so in a delta channel, which only some checkpoints store.
+        """
+        if not any(item == held for form in self._forms(way[-1]) if form[0] == CHAIN for held, _ in self._held(form)):
             return
         backwards = range(len(way) - 1, -1, -1)
         first = last_that(lambda place: self._holds(way[backwards[place]], item), 0, len(way) - 1)
@@ -138,12 +141,21 @@ class Places:
     def _in_writes(self) -> None:
         """Look at what was written to channels: it is in the checkpoint that followed."""
         rows = self.db.execute(
-            "SELECT w.checkpoint_ns, w.checkpoint_id, w.type, w.value, (SELECT min(checkpoint_id) FROM checkpoints c "
-            "WHERE c.thread_id = w.thread_id AND c.checkpoint_ns = w.checkpoint_ns "
-            "AND c.parent_checkpoint_id = w.checkpoint_id) FROM writes w WHERE w.thread_id = ? "
-            "AND w.channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY w.checkpoint_id",
+            "SELECT checkpoint_ns, checkpoint_id, type, value FROM writes WHERE thread_id = ? "
+            "AND channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY checkpoint_id",
             (self.thread_id,),
         )
-        for namespace, checkpoint_id, type_, data, child in rows:
+        followers = self._followers()
+        for namespace, checkpoint_id, type_, data in rows:
             if is_ours(type_):
-                self._in_form(self.codec.unpack(type_, data), child or checkpoint_id, namespace, self.missing)
+                child = followers.get((namespace, checkpoint_id), checkpoint_id)
+                self._in_form(self.codec.unpack(type_, data), child, namespace, self.missing)
+
+    def _followers(self) -> dict[tuple[str, str], str]:
+        """The first checkpoint behind each that has one."""
+        rows = self.db.execute(
+            "SELECT checkpoint_ns, parent_checkpoint_id, min(checkpoint_id) FROM checkpoints WHERE thread_id = ? "
+            "GROUP BY checkpoint_ns, parent_checkpoint_id",
+            (self.thread_id,),
+        )
+        return {(namespace, parent): child for namespace, parent, child in rows}

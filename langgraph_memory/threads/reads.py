@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import Checkpoint, writes_sort_key
 
 from . import tree
-from .chains import pieces
+from .chains import pieces, read_keys
 from .codec import Codec, is_ours
 from .fold import Step, as_messages, gone, keyed, said
 from .getting import COLUMNS, EXACT, Reader, Row, unpacked
@@ -198,6 +198,10 @@ class Reads:
         form = row.forms.get(self.channel)
         if form is not None and not needed and (length := _length(form)) is not None:
             return length
+        if needed and (chain := _chain(form)) is not None:
+            ids = [key.id for key in read_keys(self.db, *chain)]
+            if None not in ids:
+                return dict.fromkeys(ids)
         value = self.value(row)
         return None if value is None else keyed(value) if needed else len(as_messages(value))
 
