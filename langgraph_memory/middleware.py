@@ -109,8 +109,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
         # Only where a saver keeps the history may messages leave the list.
-        leaves = saver is not None and self.config.persistence.state == "since_summary"
-        self._steps = Stepper(settings, self._caches, on_event, leaves=leaves)
+        self._leaves = saver is not None and self.config.persistence.state == "since_summary"
+        self._steps = Stepper(settings, self._caches, on_event, leaves=self._leaves)
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
         if cache is None:
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
@@ -397,7 +397,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spec = Spec(request.model, tuple(request.tools), request.system_message, request.response_format)
         state = cast("Mapping[str, Any]", request.state)
         messages = _as_messages(request.messages)
-        owned = [message.id for message in messages] == [message.id for message in _messages_of(state)]
+        owned = not self._leaves or _same(messages, _messages_of(state))
         return Call(messages, state.get(RECORD), current_place(), request.model, self._measure(spec), owned=owned)
 
     def _measure(self, spec: Spec | None) -> Measure:
@@ -409,6 +409,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spec = Spec.widest(node.spec for node in list(self._nodes))
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
         return self._steps.looked_at(_messages_of(state), record, place, counter)
+
+
+def _same(messages: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bool:
+    return len(messages) == len(others) and all(a is b or a.id == b.id for a, b in zip(messages, others, strict=True))
 
 
 def _with_view(request: ModelRequest[Any], outcome: Outcome, retry: Retry | None = None) -> ModelRequest[Any]:
