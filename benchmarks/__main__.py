@@ -84,6 +84,15 @@ def tokens(data: Annotated[Path, typer.Argument(exists=True, file_okay=False, me
         typer.echo(line)
 
 
+@app.command()
+def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
+    """What a very large tool result takes of memory and of the database."""
+    from .spill import lines
+
+    for line in lines(megabytes):
+        typer.echo(line)
+
+
 def _write(file: Path | None, figures: Any) -> None:
     if file:
         file.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

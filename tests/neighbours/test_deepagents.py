@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,10 +36,8 @@ THEIRS = "Context Extraction Assistant"
 """Stands in the prompt of their summariser."""
 
 
-class InTheirPlace(MemoryMiddleware):
-    """Memory that takes the place of their summariser, in the agent and in its general-purpose subagent."""
-
-    name = "SummarizationMiddleware"  # type: ignore[assignment]
+in_their_place = partial(MemoryMiddleware, name="SummarizationMiddleware")
+"""Memory that takes the place of their summariser, in the agent and in its general-purpose subagent."""
 
 
 class Nothing(AgentMiddleware[Any, Any, Any]):
@@ -61,7 +61,7 @@ deepagents.register_harness_profile(
 def deep(
     *,
     model: Provider | None = None,
-    memory: type[MemoryMiddleware] = InTheirPlace,
+    memory: Callable[..., MemoryMiddleware] = in_their_place,
     before: tuple[Any, ...] = (),
     tools: Any = None,
     mode: str = "async",
@@ -245,7 +245,7 @@ async def test_a_subagent_can_have_a_memory_of_its_own(mode):
         "system_prompt": "Inspect.",
         "model": worker,
         "tools": [grab(2500)],
-        "middleware": [InTheirPlace(configured(NOT_AHEAD), model=side)],
+        "middleware": [in_their_place(configured(NOT_AHEAD), model=side)],
     }
     call = {"name": "task", "args": {"description": "inspect every pier", "subagent_type": "inspector"}, "id": "t1"}
     boss = Provider(window=WINDOW, replies=[AIMessage("", tool_calls=[call]), "all fine"])
