@@ -1,1 +1,1 @@
-"""Measurements; each module runs as `python -m benchmarks.NAME`."""
+"""Measurements: `python -m benchmarks --help`. They need the packages of the extra `benchmarks`."""

@@ -1,12 +1,10 @@
-"""What a very large tool result costs: `python -m benchmarks.spill [MEGABYTES]`.
+"""What a very large tool result costs: `python -m benchmarks spill`.
 
 An agent is shown a file and looks lines up in it, in a process of its own. Measured are the memory it takes for a file
 of one line (the baseline), the peak for the whole file, how many sizes of the file that is more, and what the thread
 stores.
 """
 
-import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,14 +26,3 @@ def lines(megabytes: int) -> Iterator[str]:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.3f} MB" if size < 1e6 else f"{size / 1e6:.0f} MB"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("megabytes", type=int, nargs="?", default=50, metavar="MEGABYTES")
-    for line in lines(parser.parse_args().megabytes):
-        sys.stdout.write(f"{line}\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -76,11 +76,17 @@ def _sizes(counter: TokenCounter) -> Callable[..., int]:
     return lambda message: count_message(counter, message)
 
 
+def lines(folder: Path) -> Iterator[str]:
+    yield from estimate_table(folder)
+    yield ""
+    yield from calibration_table(folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="DATA_DIR", help="the folder that holds open/*.jsonl")
     folder = parser.parse_args().folder
-    for line in (*estimate_table(folder), "", *calibration_table(folder)):
+    for line in lines(folder):
         sys.stdout.write(f"{line}\n")
 
 

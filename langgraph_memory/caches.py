@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .context.history import History
 from .context.record import Scope
 from .context.render import View
+from .place import Place
 
 THREADS = 64
 MESSAGES = 100_000
@@ -26,11 +27,11 @@ class Known(NamedTuple):
 
 
 class Caches:
-    """The newest view of each thread and namespace, and when each thread's model was last called."""
+    """The newest view of each thread and namespace, and when the model there was last called."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._known: OrderedDict[Hashable, Known] = OrderedDict()
-        self._called: OrderedDict[str, float] = OrderedDict()
+        self._called: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -48,18 +49,19 @@ class Caches:
     def _too_many(self) -> bool:
         return len(self._known) > THREADS or sum(len(known.history) for known in self._known.values()) > MESSAGES
 
-    def touch(self, thread: str | None) -> None:
-        """Note that the model of `thread` is called now; runs without a thread id have no clock."""
-        if thread is None:
+    def touch(self, place: Place) -> None:
+        """Note that the model of a graph in a thread is called now; runs without a thread id have no clock."""
+        if place.thread is None:
             return
+        key = place.thread, place.namespace
         with self._lock:
-            self._called[thread] = self._clock()
-            self._called.move_to_end(thread)
+            self._called[key] = self._clock()
+            self._called.move_to_end(key)
             if len(self._called) > CLOCKS:
                 self._called.popitem(last=False)
 
-    def idle(self, thread: str | None) -> float:
-        """Seconds since the model of `thread` was called; 0 where that is not known."""
+    def idle(self, place: Place) -> float:
+        """Seconds since the model there was called; 0 where that is not known."""
         with self._lock:
             now = self._clock()
-            return now - self._called.get(thread or "", now)
+            return now - self._called.get((place.thread or "", place.namespace), now)

@@ -154,7 +154,9 @@ class Decider:
 
 
 def _key(call: Call) -> Hashable:
-    return call.place.thread, call.place.namespace
+    """Names a conversation. Several that begin differently may run at once in one namespace, sent to one node."""
+    begin = [(message.id, str(message.content)) for message in call.messages[:1]]
+    return call.place.thread, call.place.namespace, *begin
 
 
 def _ahead(outcome: Outcome) -> Call:

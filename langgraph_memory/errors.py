@@ -3,6 +3,8 @@
 Every message says what was wrong (the value itself), where it came from and what is allowed or what to do next.
 """
 
+from langchain_core.exceptions import ContextOverflowError
+
 
 class LangGraphMemoryError(Exception):
     """Base class of everything this library raises on purpose."""
@@ -12,8 +14,10 @@ class ConfigError(LangGraphMemoryError, ValueError):
     """A configuration cannot be used; names file, key, value and what is allowed."""
 
 
-class ContextBudgetError(LangGraphMemoryError):
+class ContextBudgetError(LangGraphMemoryError, ContextOverflowError):
     """No choice makes the view fit into the context window.
+
+    It is a `ContextOverflowError` too, so that whoever retries failed model calls lets it through at once.
 
     `parts` maps the name of each part to its size in tokens; `available` is what the messages may take.
     """

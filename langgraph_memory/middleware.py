@@ -41,6 +41,7 @@ from langgraph.types import Command
 from .cache import FileCache
 from .caches import Caches, Known
 from .config import RuntimeConfig
+from .context.learn import answering_model
 from .context.report import ContextReport, report
 from .deciding import Decider
 from .earlier import StoredMessages
@@ -77,6 +78,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         workspace: folder for what outlives a run: bought summaries in its `cache.db`, spilled tool results. `open()`
             takes it from `persistence.workspace`; without it nothing is spilled, and nothing touches the disk.
         on_event: called with every `MemoryEvent`.
+        name: as what `create_agent` knows it. A deep agent takes one that is named `"SummarizationMiddleware"` in place
+            of its own summariser.
 
     Raises `ConfigError` for a configuration or a model name that cannot be used.
     """
@@ -91,7 +94,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         saver: BaseCheckpointSaver[Any] | None = None,
         workspace: str | PathLike[str] | None = None,
         on_event: Listener | None = None,
+        name: str = NAME,
     ) -> None:
+        self._name = name
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
         self.workspace = None if workspace is None else Path(workspace).expanduser()
@@ -99,15 +104,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         store = SpillStore(spill_folder(self.config, self.workspace)) if self.workspace and spill.enabled else None
         self._spiller = Spiller(store, spill)
         # Only where a saver keeps the history may messages leave the list.
-        leaves = saver is not None and self.config.persistence.state == "since_summary"
-        self.tools: Sequence[BaseTool] = [make_recall_tool(store, StoredMessages(saver) if saver and leaves else None)]
+        self._leaves = saver is not None and self.config.persistence.state == "since_summary"
+        self.tools: Sequence[BaseTool] = [make_recall_tool(store, StoredMessages(saver) if saver and self._leaves else None)]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")
         self._caches = Caches()
         self._nodes: WeakSet[ModelNode] = WeakSet()
         self._overheads = Overheads()
-        self._steps = Stepper(settings, self._caches, on_event, leaves=leaves)
+        self._steps = Stepper(settings, self._caches, on_event, leaves=self._leaves)
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
         if cache is None:
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
@@ -118,7 +123,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     @property
     def name(self) -> str:  # type: ignore[override]
         """Name in `create_agent` and traces; not `MemoryMiddleware`, which deepagents would replace."""
-        return NAME
+        return self._name
 
     @classmethod
     def open(
@@ -186,6 +191,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spilled, notes = self._spiller.replaced(call.messages)
         self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(self._decider.decided(_after(call, spilled)))
+        self._steps.look_out(outcome, state)
         self._decider.prefetch(outcome)
         return _with_messages(self._finished(outcome), spilled, taken)
 
@@ -196,6 +202,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spilled, notes = await asyncio.to_thread(self._spiller.replaced, call.messages)
         self._steps.spilled(call.place, notes, call.started)
         outcome = self._decided(await self._decider.adecided(_after(call, spilled)))
+        self._steps.look_out(outcome, state)
         self._decider.aprefetch(outcome)
         return _with_messages(self._finished(outcome), spilled, taken)
 
@@ -207,12 +214,12 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         return self._decided(await self._decider.adecided(self._call(state, config, spec)))
 
     def _decided(self, outcome: Outcome) -> Outcome:
-        self._caches.touch(outcome.call.place.thread)
+        self._caches.touch(outcome.call.place)
         return outcome
 
     def called(self, config: RunnableConfig | None) -> None:
         """Note that the thread's model has just answered, so the provider's prompt cache is warm."""
-        self._caches.touch((place_of(config) if config else current_place()).thread)
+        self._caches.touch(place_of(config) if config else current_place())
 
     async def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
         """What the node does, also outside a run; a plain dict is enough as config."""
@@ -224,6 +231,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> Any:
         outcome = self._decider.decided(self._request_call(request))
+        self._steps.look_out(outcome, request.state, request.model_settings)
         self._decider.prefetch(outcome)
         try:
             return self._answered(outcome, handler(_with_view(request, outcome)))
@@ -237,6 +245,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         outcome = await self._decider.adecided(self._request_call(request))
+        self._steps.look_out(outcome, request.state, request.model_settings)
         self._decider.aprefetch(outcome)
         try:
             return self._answered(outcome, await handler(_with_view(request, outcome)))
@@ -277,9 +286,13 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         retry = retry_after(error, outcome, enabled=self.config.memory.compaction.enabled)
         if retry is None:
             raise error
-        if retry.overflow.limit:
-            self._steps.window_named(outcome.call.model, retry.overflow.limit)
         return retry
+
+    def learn(self, retry: Retry, outcome: Outcome, reply: Any) -> None:
+        """Remember the window that the provider named, if the model that was called is the one that answered."""
+        called, answered = model_name(outcome.call.model) or "", answering_model([reply])
+        if retry.overflow.limit and (not answered or answered.startswith(called) or called.startswith(answered)):
+            self._steps.window_named(outcome.call.model, retry.overflow.limit)
 
     def again(self, retry: Retry, outcome: Outcome, error: Exception) -> Outcome:
         """The decision for the second try; raises `error` where the view cannot be made smaller."""
@@ -336,6 +349,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             return self.report(snapshot.values, config)
         try:
             await graph.aupdate_state(config, update, as_node=as_node)
+            if as_node is None and (await graph.aget_state(config)).next:
+                # Written as a node that had ended the run by a jump: the jump is forgotten, so the run would go on.
+                await graph.aupdate_state(config, None, as_node=END)
         except InvalidUpdateError as error:
             # The summary is kept, so the next try does not pay for it again.
             raise LangGraphMemoryError(
@@ -360,6 +376,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _recovered(self, retry: Retry, outcome: Outcome, response: Any) -> Any:
         self.announce_recovery(retry, outcome)
+        for reply in response.result:
+            self.learn(retry, outcome, reply)
         return self._answered(outcome, response)
 
     def announce_recovery(self, retry: Retry, outcome: Outcome) -> None:
@@ -368,7 +386,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._steps.recovered(outcome, how)
 
     def _answered(self, outcome: Outcome, response: Any) -> Any:
-        self._caches.touch(outcome.call.place.thread)
+        self._caches.touch(outcome.call.place)
         self._steps.announce(outcome)
         update = stored(outcome)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
@@ -385,8 +403,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def _request_call(self, request: ModelRequest[Any]) -> Call:
         spec = Spec(request.model, tuple(request.tools), request.system_message, request.response_format)
         state = cast("Mapping[str, Any]", request.state)
-        messages = tuple(request.messages)
-        owned = [message.id for message in messages] == [message.id for message in _messages_of(state)]
+        messages = _as_messages(request.messages)
+        owned = not self._leaves or _same(messages, _messages_of(state))
         return Call(messages, state.get(RECORD), current_place(), request.model, self._measure(spec), owned=owned)
 
     def _measure(self, spec: Spec | None) -> Measure:
@@ -398,6 +416,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spec = Spec.widest(node.spec for node in list(self._nodes))
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
         return self._steps.looked_at(_messages_of(state), record, place, counter)
+
+
+def _same(messages: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bool:
+    return len(messages) == len(others) and all(a is b or a.id == b.id for a, b in zip(messages, others, strict=True))
 
 
 def _with_view(request: ModelRequest[Any], outcome: Outcome, retry: Retry | None = None) -> ModelRequest[Any]:
@@ -434,6 +456,11 @@ def _messages_of(state: Any) -> tuple[BaseMessage, ...]:
     messages = _channel(state, MESSAGES) or ()
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise LangGraphMemoryError(f"The state's 'messages' are a {type(messages).__name__}, not a list of messages.")
+    return _as_messages(messages)
+
+
+def _as_messages(messages: Sequence[Any]) -> tuple[BaseMessage, ...]:
+    """Messages, of which some may be dicts or pairs: other middleware adds them so to a request."""
     if all(issubclass(kind, BaseMessage) for kind in set(map(type, messages))):
         return tuple(messages)
     return tuple(convert_to_messages(messages))

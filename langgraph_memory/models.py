@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableBinding
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import RunnableConfigurableAlternatives
 
 from .errors import ConfigError, LangGraphMemoryError
 
@@ -30,18 +32,35 @@ def resolve_model(model: Model | str | None, key: str) -> Model | None:
 
 
 def bare(model: Model) -> Model:
-    """The model itself, without bound tools and other arguments."""
-    while isinstance(model, RunnableBinding):
+    """The model itself, without bound tools, retries and other wrapping; of several, the one that is tried first."""
+    return next(reachable(model))
+
+
+def reachable(model: Model) -> Iterator[Model]:
+    """Every model that a call of `model` may end up at, the first choice first."""
+    while isinstance(model, RunnableBindingBase):
         model = model.bound
-    return model
+    if isinstance(model, RunnableWithFallbacks):
+        for one in model.runnables:
+            yield from reachable(one)
+    elif isinstance(model, RunnableConfigurableAlternatives):
+        yield from reachable(model.default)
+        for other in model.alternatives.values():
+            if isinstance(other, Runnable):
+                yield from reachable(other)
+    else:
+        yield model
 
 
 def bound_tools(model: Model) -> tuple[Any, ...]:
     """Tools that are bound to a model already."""
     bound: tuple[Any, ...] = ()
-    while isinstance(model, RunnableBinding):
-        bound += tuple(model.kwargs.get("tools") or ())
-        model = model.bound
+    while isinstance(model, RunnableBindingBase | RunnableWithFallbacks):
+        if isinstance(model, RunnableWithFallbacks):
+            model = model.runnable
+        else:
+            bound += tuple(model.kwargs.get("tools") or ())
+            model = model.bound
     return bound
 
 
@@ -60,7 +79,10 @@ def with_tools(model: Model, tools: Sequence[Any]) -> Model:
 
 def for_side_calls(model: Model) -> Model:
     """`model` as it is configured, but without tools: a summary that is a tool call is none."""
-    if not isinstance(model, RunnableBinding):
+    if isinstance(model, RunnableWithFallbacks):
+        fallbacks = [for_side_calls(other) for other in model.fallbacks]
+        return model.model_copy(update={"runnable": for_side_calls(model.runnable), "fallbacks": fallbacks})
+    if not isinstance(model, RunnableBindingBase):
         return model
     kwargs = {name: value for name, value in model.kwargs.items() if name not in ("tools", "tool_choice", "functions")}
     return model.model_copy(update={"bound": for_side_calls(model.bound), "kwargs": kwargs})
@@ -76,8 +98,11 @@ def model_name(model: Model | None) -> str | None:
 
 
 def model_window(model: Model | None) -> int | None:
-    """Most input tokens according to the model's profile."""
-    model = bare(model) if model is not None else None
+    """Most input tokens according to the model's profile; the least of all models that a call may end up at."""
+    return min(filter(None, map(_window, reachable(model))), default=None) if model is not None else None
+
+
+def _window(model: Model) -> int | None:
     profile = model.profile if isinstance(model, BaseChatModel) else None
     window = profile.get("max_input_tokens") if profile else None
     return window if isinstance(window, int) and window > 0 else None

@@ -137,5 +137,6 @@ class ModelNode(Runnable[Any, Any]):
 
     def _recovered(self, reply: Any, retry: Retry, outcome: Outcome, config: RunnableConfig | None) -> dict[str, Any]:
         self.memory.announce_recovery(retry, outcome)
+        self.memory.learn(retry, outcome, reply)
         update = stored(outcome)
         return {**update, MESSAGES: [*update.get(MESSAGES, ()), *self._replied(reply, config)[MESSAGES]]}

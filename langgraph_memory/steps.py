@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 
 from .caches import Caches, Known
 from .config import MemoryConfig
+from .conflict import conflicts
 from .context.budget import DEFAULT_WINDOW, Overhead, TokenBudget
 from .context.case import Situation
 from .context.decide import Decision, decide
@@ -143,7 +144,7 @@ class Stepper:
             self._settings,
             self._recipe(budget, summariser_window, call.focus),
             model=_called(call, history),
-            cold=self._caches.idle(call.place.thread) > self._settings.compaction.cache_ttl_seconds,
+            cold=self._caches.idle(call.place) > self._settings.compaction.cache_ttl_seconds,
             force=call.force,
             ahead=call.ahead,
             bought=call.bought or {},
@@ -159,7 +160,9 @@ class Stepper:
         if isinstance(decision, Ask):
             return decision
         remaining, kept = history, decision.scope
-        left = leaving(history, kept) if self._leaves and call.owned and not call.ahead else ()
+        # A graph inside another one is given the list of that one anew, and would get it back in another order.
+        leaves = self._leaves and call.owned and not call.ahead and not call.place.namespace
+        left = leaving(history, kept) if leaves else ()
         if left:
             remaining, kept = without(history, kept, left)
         if not call.ahead:
@@ -213,6 +216,16 @@ class Stepper:
     def asking(self, call: Call) -> None:
         """Announce that a summary is being bought."""
         self._tell(call, "compacting", "a summary is needed")
+
+    def look_out(self, outcome: Outcome, state: Any, model_settings: Any = None) -> None:
+        """Announce whoever else shortens this conversation: looked for at a thread's first call, and once the record
+        no longer fits."""
+        call = outcome.call
+        if not (self._first("conflict", call) or outcome.ignored):
+            return
+        seen = state if isinstance(state, Mapping) else vars(state)
+        if found := conflicts(seen, call.messages, call.model, model_settings or {}):
+            self._tell(call, "conflict", found)
 
     def homeless(self, call: Call) -> None:
         """Announce, once a thread, that nothing can be kept by namespace."""

@@ -22,10 +22,15 @@ from .history import History
 from .record import Scope, Summary
 from .render import View, artifacts_text, summary_text
 from .summarize import Answers, Ask, Recipe, Rejected, summarise, usable
-from .text import escape_tags
+from .text import escape_tags, preview
 
 ARTIFACT_SHARE = 4
 """Artifacts take at most one part in this many of a summary."""
+MOST_SHARE = 4
+"""A model may say this many times what it was asked for: that is better than paying for another summary."""
+WORDY = 2
+"""What is more than this many times what was asked for is left out, from the middle."""
+LEFT_OUT = "[…]"
 LEAST_ROOM = 64
 """Raw tokens below which a summary is not worth asking a model for."""
 
@@ -174,19 +179,24 @@ def compacted(
 
     `paid` is the text for it that was bought before, if there is one.
 
-    Text and artifacts should take at most `room` raw tokens; a model that says more is accepted up to twice as much,
-    if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without a
+    Text and artifacts should take at most `room` raw tokens; a model that says more is accepted up to four times as
+    much, if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without a
     model; where there is no room for that, a marker without text.
     """
     start, previous = scope.covered, scope.summary
     if previous is not None and not usable(previous.text):
         start, previous = 0, None
     text, covered = previous.text if previous else "", history.messages[start : cut.end]
-    facts = _facts(history, previous.artifacts if previous else (), covered, room // ARTIFACT_SHARE)
-    if paid:
-        return _summary(history, cut, scope.summary, paid, facts), "bought before"
+
+    def made(answer: str, rung: str) -> tuple[Summary, str]:
+        answer = _shortened(history, answer, WORDY * target)
+        facts = _facts(history, previous.artifacts if previous else (), covered, room // ARTIFACT_SHARE)
+        return _summary(history, cut, scope.summary, answer, facts), rung
+
     target = room - room // ARTIFACT_SHARE
-    recipe = replace(recipe, room=target, most=max(target, min(2 * target, spare - room // ARTIFACT_SHARE)))
+    if paid:
+        return made(paid, "bought before")
+    recipe = replace(recipe, room=target, most=max(target, min(MOST_SHARE * target, spare - room // ARTIFACT_SHARE)))
     for attempt, rung in ((recipe, "summariser"), (recipe.smaller(), "smaller input")):
         if recipe.room < LEAST_ROOM:
             break
@@ -194,9 +204,9 @@ def compacted(
         if isinstance(answer, Ask):
             return answer
         if not isinstance(answer, Rejected):
-            return _summary(history, cut, scope.summary, answer, facts), rung
+            return made(answer, rung)
     extracted = _extracted(history, covered, text, recipe.room)
-    return _summary(history, cut, scope.summary, extracted, facts), "extract" if extracted else "marker"
+    return made(extracted, "extract" if extracted else "marker")
 
 
 def _extracted(history: History, messages: Sequence[BaseMessage], previous: str, room: int) -> str:
@@ -209,6 +219,15 @@ def _extracted(history: History, messages: Sequence[BaseMessage], previous: str,
             return text if usable(text) else ""
         chars = min(chars - 1, len(text) * room * 9 // (size * 10))
     return ""
+
+
+def _shortened(history: History, text: str, room: int) -> str:
+    """`text` with its beginning and its end, so that it takes at most `room` raw tokens."""
+    short, chars = text, len(text)
+    while (size := history.counter.text(short)) > room > 0 and chars > 0:
+        chars = min(chars - 1, len(short) * room * 9 // (size * 10))
+        short = preview(text, chars, LEFT_OUT)
+    return short
 
 
 def _facts(history: History, old: Sequence[str], covered: Sequence[BaseMessage], room: int) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def _reduce(
 
 def _divided(previous: str, recipe: Recipe, count: Count) -> tuple[str, int]:
     """The previous summary, cut where it fills the window, and the tokens that are left for messages."""
-    usable = recipe.window - recipe.most - count(recipe.fill("", ""))
+    usable = recipe.window - min(recipe.most, 2 * recipe.room) - count(recipe.fill("", ""))
     most = max(0, usable // 2)
     if previous and count(previous) > most:
         previous = _fitted(previous, most, count) if most >= LEAST_CHUNK else ""

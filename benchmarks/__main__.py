@@ -1,0 +1,102 @@
+"""`python -m benchmarks`: one command for each measurement; commands parse and print, functions return data."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DataArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        exists=True,
+        show_default=False,
+        help="Recordings: a file, or a folder of *.jsonl. Without it $LANGGRAPH_MEMORY_TEST_DATA, else ../shared/data.",
+    ),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", show_default=False, help="Write the figures to FILE too.")
+]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def benchmarks() -> None:
+    """Measure langgraph_memory, beside others where others do the same."""
+    # A summary that is not accepted is told of in a log; here it is counted.
+    logging.getLogger("langgraph_memory").setLevel(logging.ERROR)
+
+
+@app.command()
+def economy(
+    data: DataArgument = None,
+    window: Annotated[int | None, typer.Option(min=500, show_default=False, help="One window for all.")] = None,
+    recording: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    file: JsonOption = None,
+) -> None:
+    """What each memory policy sends, pays and loses on recorded conversations."""
+    from . import economy as bench
+    from .peers import POLICIES
+    from .recordings import read_recordings
+
+    policies = policy or list(POLICIES)
+    if unknown := set(policies) - set(POLICIES):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; known are {', '.join(POLICIES)}")
+    results = []
+    for played in read_recordings(data, recording or ()):
+        typer.echo(bench.heading(played, window))
+        for result in bench.compare(played, policies, window):
+            typer.echo(bench.line(result))
+            results.append(result)
+        typer.echo()
+    _write(file, [result.to_json() for result in results])
+
+
+@app.command()
+def context(
+    data: DataArgument = None,
+    recording: Annotated[str, typer.Option(metavar="NAME", help="What the thread is made of.")] = "pi_sessions",
+    size: Annotated[list[int] | None, typer.Option(metavar="N", help="Messages; may be repeated.")] = None,
+    window: Annotated[int | None, typer.Option(min=500, show_default=False, help="The window of ours.")] = None,
+    file: JsonOption = None,
+) -> None:
+    """How many milliseconds deciding and rendering take, and how long an event loop waits."""
+    from . import context as bench
+    from .recordings import read_recordings
+
+    (played,) = read_recordings(data, [recording])
+    results = []
+    for messages in size or bench.SIZES:
+        results.append(bench.measure(played, messages, window))
+        typer.echo("\n".join(bench.lines(results[-1])) + "\n")
+    _write(file, [result.to_json() for result in results])
+
+
+@app.command()
+def tokens(data: Annotated[Path, typer.Argument(exists=True, file_okay=False, metavar="DATA_DIR")]) -> None:
+    """How far token counts are off."""
+    from .tokens import lines
+
+    for line in lines(data):
+        typer.echo(line)
+
+
+@app.command()
+def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
+    """What a very large tool result takes of memory and of the database."""
+    from .spill import lines
+
+    for line in lines(megabytes):
+        typer.echo(line)
+
+
+def _write(file: Path | None, figures: Any) -> None:
+    if file:
+        file.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app()
