@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from typer.testing import CliRunner
 
 from langgraph_memory.cli import app
@@ -20,7 +21,7 @@ from langgraph_memory.cli.recordings import Recording, read_recordings
 from langgraph_memory.cli.replay_table import unused
 from tests.support.data import data_dir, needs_recordings
 
-from .recorded import assistant, call, lgm, lgm_json, long_task, stored, texts, tool, user, write
+from .recorded import assistant, call, lgm, lgm_json, long_task, stored, talk, texts, tool, user, write
 
 SMALL = 2500
 """A window in which `long_task` has to be compacted several times."""
@@ -298,6 +299,28 @@ def test_another_recording_under_the_name_of_a_thread_is_refused(other):
     result = lgm("replay", write("task.jsonl", [("a", other)]))
     assert isinstance(result.exception, ThreadMismatchError)
     assert "'task/a' holds another conversation" in str(result.exception)
+
+
+def test_a_thread_whose_messages_are_kept_in_another_way_is_refused_and_can_be_read():
+    talk("one", "two", thread="t", channel="delta", kind=AsyncSqliteSaver)
+    result = lgm("replay", write("task.jsonl", [("a", [user("one")])]), "--thread", "t")
+    assert isinstance(result.exception, ThreadMismatchError) and "--thread" in str(result.exception)
+    assert texts(stored("t")) == ["one", "answer one", "two", "answer two"]
+
+
+def test_a_rewound_replay_goes_on_as_if_it_had_not_been_played_before():
+    path = write("task.jsonl", [("a", long_task())])
+    whole = lgm_json("replay", path, "--window", SMALL)["total"]
+    lgm("rewind", "task/a", "--turns", 2)
+    result = lgm("replay", path, "--window", SMALL, "--json")
+    assert "task/a: goes on at message 14 of 42" in result.stderr
+    assert json.loads(result.stdout)["total"] == whole
+
+
+def test_a_replay_keeps_every_message_in_the_state_whatever_the_configuration_says():
+    Path("c.json").write_text('{"persistence": {"state": "since_summary"}}')
+    path = write("task.jsonl", [("a", long_task())])
+    assert lgm_json("replay", path, "--window", SMALL, "--config", "c.json")["rows"][0]["complete"]
 
 
 def test_a_task_that_had_finished_but_was_not_checkpointed_is_continued():

@@ -14,8 +14,11 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send, interrupt
 
+from langgraph_memory import MemoryMiddleware
 from langgraph_memory.cli.errors import DatabaseMissingError, DatabaseUnusableError
 from langgraph_memory.errors import UnknownCheckpointError, UnknownThreadError
+from tests.support.graphs import node_graph
+from tests.support.models import Scripted
 from tests.support.stores import Delta
 
 from .recorded import lgm, lgm_json, long_task, stored, talk, user, write
@@ -317,6 +320,24 @@ def test_a_view_and_a_context_can_be_those_of_an_earlier_checkpoint(channel):
     unknown = lgm("view", "t", "--at", "nothing")
     assert isinstance(unknown.exception, UnknownCheckpointError)
     assert "tree THREAD` shows all" in str(unknown.exception)
+
+
+def test_messages_that_have_left_the_state_count_in_the_places_of_those_that_are_in_it():
+    settings = {"memory": {"context_window": 4000}, "persistence": {"state": "since_summary"}}
+
+    async def main() -> None:
+        async with MemoryMiddleware.open(settings) as memory:
+            graph = node_graph(memory, Scripted(replies="fine " * 60), saver=memory.saver)
+            for number in range(60):
+                await graph.ainvoke(said(f"question {number} " + "word " * 60), {"configurable": {"thread_id": "t"}})
+
+    asyncio.run(main())
+    whole = [row["text"] for row in lgm_json("log", "t")]
+    summary, *rest = lgm_json("view", "t")
+    assert len(whole) == 120 and summary["from"] == "summary"
+    assert [message["position"] for message in rest] == list(range(120 - len(rest), 120))
+    assert [message["text"] for message in rest] == whole[-len(rest) :]
+    assert lgm_json("threads")[0]["messages"] == 120
 
 
 # Threads of other graphs
