@@ -105,7 +105,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._spiller = Spiller(store, spill)
         # Only where a saver keeps the history may messages leave the list.
         self._leaves = saver is not None and self.config.persistence.state == "since_summary"
-        self.tools: Sequence[BaseTool] = [make_recall_tool(store, StoredMessages(saver) if saver and self._leaves else None)]
+        earlier = StoredMessages(saver) if saver and self._leaves else None
+        self.tools: Sequence[BaseTool] = [make_recall_tool(store, earlier)]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")

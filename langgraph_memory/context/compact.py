@@ -180,8 +180,8 @@ def compacted(
     `paid` is the text for it that was bought before, if there is one.
 
     Text and artifacts should take at most `room` raw tokens; a model that says more is accepted up to four times as
-    much, if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without a
-    model; where there is no room for that, a marker without text.
+    much, if that is still `spare`. The ladder: the summariser, once more with less input, then an extract made without
+    a model; where there is no room for that, a marker without text.
     """
     start, previous = scope.covered, scope.summary
     if previous is not None and not usable(previous.text):
