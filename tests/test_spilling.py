@@ -20,6 +20,7 @@ from langgraph_memory import MemoryEvent, MemoryMiddleware, MemoryState, Runtime
 from langgraph_memory.config import MaintenanceConfig
 from langgraph_memory.spill import SpillStore
 from langgraph_memory.spilling import QUIET_SECONDS, Spiller, sweep
+from langgraph_memory.threads.stored import stored_values
 from tests.support.models import Scripted
 
 SPILLED = re.compile(r'\[spilled: (\d+) bytes · recall\("spill:([0-9a-f]+)"\)\]')
@@ -155,7 +156,7 @@ async def test_age_and_size_decide_when_a_file_without_references_goes(tmp_path,
     await asyncio.to_thread(SpillStore(folder).put, "nobody refers to this " * 5000)
     aged(folder, 10)
     limits = MaintenanceConfig(spill_retention_days=days, spill_max_mb=megabytes)
-    await asyncio.to_thread(sweep, folder, str(tmp_path / "threads.db"), limits)
+    await asyncio.to_thread(sweep, folder, str(tmp_path / "threads.db"), stored_values, limits)
     assert len(list(folder.rglob("*.txt"))) == left
 
 
@@ -182,11 +183,11 @@ async def test_the_database_is_read_for_references_once_a_day_at_most(tmp_path, 
     async with MemoryMiddleware.open(settings(tmp_path)) as memory:
         await run(memory, "agent", call("dump", lines=LINES))
     database = str(tmp_path / "threads.db")
-    assert await asyncio.to_thread(sweep, folder, database, limits) == 0
+    assert await asyncio.to_thread(sweep, folder, database, stored_values, limits) == 0
     await asyncio.to_thread(SpillStore(folder).put, "nobody refers to this " * 5000)
     aged(folder, 10)
     later = time.time() + hours * 3600
-    assert await asyncio.to_thread(sweep, folder, database, limits, lambda: later) == removed
+    assert await asyncio.to_thread(sweep, folder, database, stored_values, limits, lambda: later) == removed
 
 
 @pytest.mark.parametrize("chars", [100, 2000, 9000])
