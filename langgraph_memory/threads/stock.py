@@ -15,6 +15,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from ..errors import DamagedDatabaseError
 from .chains import StoredMessage, read_messages
 from .codec import Codec
+from .collecting import collecting_later
 from .items import read_items
 from .messages import Key, again, fields_of, joined, print_of
 from .tips import Tip, Tips
@@ -36,12 +37,13 @@ class ChainStock:
     def messages(self, codec: Codec, length: int) -> list[Any]:
         """The first `length` messages; what had to be read for them is added to the tip."""
         known = self.tip.fields
-        made = [
-            again(self.tip.prints[at], fields) if fields is not None else self._read(codec, at)
-            for at, fields in enumerate(known[:length])
-        ]
-        made += [self._read(codec, at) for at in range(len(known), length)]
-        self._learn(made)
+        with collecting_later():
+            made = [
+                again(self.tip.prints[at], fields) if fields is not None else self._read(codec, at)
+                for at, fields in enumerate(known[:length])
+            ]
+            made += [self._read(codec, at) for at in range(len(known), length)]
+            self._learn(made)
         return made
 
     def _read(self, codec: Codec, at: int) -> Any:
