@@ -173,7 +173,7 @@ class Contender:
     def __init__(self, kind: Kind, saver: Any) -> None:
         self.kind, self.saver = kind, saver
         self._script = Script()
-        self._graph = (self._with_memory() if kind.memory else self._without()).compile(checkpointer=saver)
+        self.graph = (self._with_memory() if kind.memory else self._without()).compile(checkpointer=saver)
 
     def _with_memory(self) -> Any:
         config = {"memory": {"context_window": WINDOW}, "persistence": {"state": self.kind.memory}}
@@ -199,7 +199,7 @@ class Contender:
         """Milliseconds of a turn."""
         self._script.begin(turn)
         started = perf_counter()
-        await self._graph.ainvoke({"messages": turn.given}, _config(thread))
+        await self.graph.ainvoke({"messages": turn.given}, _config(thread))
         return (perf_counter() - started) * 1000
 
     async def begin(self, turns: Sequence[Turn]) -> None:
