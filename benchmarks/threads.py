@@ -3,9 +3,10 @@
 Every contender keeps the same thread, by the same graph on a saver of its own, and their turns are interleaved, so that
 whatever else the machine does slows them all alike. What is compared is the median of the last turns of a size.
 
-A plain saver writes the whole list with every checkpoint, which is 2.3 GB after 800 made turns and 14 GB after 2,000.
-Beyond `CAP` it and the saver in memory therefore begin with one checkpoint of all but the last turns, and go on from
-there: a turn takes what it takes after all the others, and bytes are not told.
+A plain saver writes the whole list with every checkpoint, which is 2.3 GB after 800 made turns and would be 14 GB
+after 2,000. Beyond `CAP` most contenders therefore begin with one run that is given all but the last turns, and go on
+from there: a turn then takes what it takes after all the others, and bytes are not told. The saver in memory, whose
+bytes nobody asks for, always begins so.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from itertools import count, takewhile
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Annotated, Any, Literal
+from time import perf_counter, process_time
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
@@ -40,7 +41,7 @@ from langgraph_memory import MemoryMiddleware, MemoryState, ThreadSaver
 
 SIZES = (100, 400, 800, 2_000)
 CAP = 800
-"""Turns that a saver which writes everything again and again is made to take."""
+"""Turns that all contenders on disk take one by one."""
 LAST = 30
 """Turns whose median counts."""
 ELSEWHERE = 3
@@ -149,22 +150,33 @@ class Kind:
     saver: Literal["plain", "in memory", "ours"]
     delta: bool = False
     memory: Literal["", "all", "since_summary"] = ""
+    whole: bool = False
+    """Whether it takes every turn, whatever the size."""
 
-    @property
-    def is_capped(self) -> bool:
-        """Whether every checkpoint of it holds the whole list."""
-        return self.saver != "ours" and not self.delta
+    def begins_late(self, size: int) -> bool:
+        return self.saver == "in memory" or (size > CAP and not self.whole)
 
 
 KINDS = (
     Kind(PLAIN, "plain"),
     Kind("plain, delta", "plain", delta=True),
     Kind("in memory", "in memory"),
-    Kind("ours", "ours"),
+    Kind("ours", "ours", whole=True),
     Kind("ours, delta", "ours", delta=True),
     Kind("ours, memory", "ours", memory="all"),
-    Kind("ours, memory, since_summary", "ours", memory="since_summary"),
+    Kind("ours, memory, since_summary", "ours", memory="since_summary", whole=True),
 )
+
+
+class Taken(NamedTuple):
+    """Milliseconds of a turn, and those of them in which any thread of the process computed."""
+
+    milliseconds: float
+    computing: float
+
+    @classmethod
+    def middle(cls, several: Sequence["Taken"]) -> "Taken":
+        return cls(*map(median, zip(*several, strict=True)))
 
 
 class Contender:
@@ -180,7 +192,7 @@ class Contender:
         numbers = count(1)
         summaries = Speaking(say=lambda: AIMessage(SUMMARY.format(next(numbers))))
         memory = MemoryMiddleware(config, model=summaries, saver=self.saver)
-        builder = StateGraph(MemoryState, input_schema=MessagesState)
+        builder: Any = StateGraph(MemoryState, input_schema=MessagesState)
         builder.add_node("model", memory.model_node(Speaking(say=self._script.speak)))
         builder.add_node("tools", self._script.tools)
         memory.attach(builder)
@@ -195,12 +207,11 @@ class Contender:
         builder.add_edge("tools", "model")
         return builder
 
-    async def take(self, turn: Turn, thread: str = THREAD) -> float:
-        """Milliseconds of a turn."""
+    async def take(self, turn: Turn, thread: str = THREAD) -> Taken:
         self._script.begin(turn)
-        started = perf_counter()
+        started, computed = perf_counter(), process_time()
         await self.graph.ainvoke({"messages": turn.given}, _config(thread))
-        return (perf_counter() - started) * 1000
+        return Taken((perf_counter() - started) * 1000, (process_time() - computed) * 1000)
 
     async def begin(self, turns: Sequence[Turn]) -> None:
         """Have a thread that looks as if `turns` had been taken, of one run."""
@@ -243,6 +254,9 @@ class Row:
     """The median of the last turns."""
     of_plain: float
     of_delta: float
+    computing: float
+    """Milliseconds of processor time, which other programs hardly change."""
+    computing_of_plain: float
     bytes: int | None
     """Of the database; None where the thread was begun near its end, and in memory."""
     memory: float | None
@@ -266,6 +280,8 @@ class Short:
     milliseconds: float
     long_turns: int
     long_milliseconds: float
+    computing: float
+    """How many times the processor time of the short thread's turn the long thread's takes."""
 
 
 @dataclass(frozen=True)
@@ -305,8 +321,6 @@ class Race:
 
     async def run(self, name: str, sizes: list[int]) -> Result:
         try:
-            for kind in KINDS:
-                await self._enter(kind)
             found = [
                 await self._size(before, size, last=size == sizes[-1])
                 for before, size in zip([0, *sizes], sizes, strict=False)
@@ -331,27 +345,28 @@ class Race:
         """Take the turns from `before` to `size`."""
         memory = self._memory and (last or size >= CAP)
         end = max(before, size - ELSEWHERE) if memory else size
-        if size > CAP:
-            for kind in list(self._field):
-                if kind.is_capped:
-                    await self._leave(kind)
-                    self._path(kind).unlink(missing_ok=True)
-        await self._take(before, max(before, end - LAST))
+        start = max(before, end - LAST)
+        for kind in KINDS:
+            await self._ready(kind, size)
+        await self._take(before, start)
         for kind in KINDS:
             if kind not in self._field:
                 await self._enter(kind)
-                await self._field[kind].begin(self._turns[: max(before, end - LAST)])
-        taken = await self._take(max(before, end - LAST), end)
+                await self._field[kind].begin(self._turns[:start])
+        taken = await self._take(start, end)
         peaks = {kind: await self._peak(kind, self._turns[end:size]) for kind in KINDS} if memory else {}
         newest = await self._newest() if last else {}
-        middle = {kind: median(taken[kind]) for kind in KINDS}
+        middle = {kind: Taken.middle(taken[kind]) for kind in KINDS}
+        plain, delta = (middle[kind] for kind in KINDS[:2])
         rows = [
             Row(
                 name=kind.name,
-                milliseconds=middle[kind],
-                of_plain=middle[kind] / middle[KINDS[0]],
-                of_delta=middle[kind] / middle[KINDS[1]],
-                bytes=None if kind.is_capped and size > CAP else _bytes(self._path(kind)),
+                milliseconds=middle[kind].milliseconds,
+                of_plain=middle[kind].milliseconds / plain.milliseconds,
+                of_delta=middle[kind].milliseconds / delta.milliseconds,
+                computing=middle[kind].computing,
+                computing_of_plain=middle[kind].computing / plain.computing,
+                bytes=None if kind.begins_late(size) else _bytes(self._path(kind)),
                 memory=peaks.get(kind),
                 newest=newest.get(kind),
             )
@@ -359,8 +374,17 @@ class Race:
         ]
         return Size(size, sum(len(turn.given) + len(turn.replies) for turn in self._turns[:size]), rows)
 
-    async def _take(self, start: int, end: int) -> dict[Kind, list[float]]:
-        taken: dict[Kind, list[float]] = {kind: [] for kind in self._field}
+    async def _ready(self, kind: Kind, size: int) -> None:
+        """Let `kind` take part from the beginning, or leave until it begins late."""
+        if not kind.begins_late(size):
+            if kind not in self._field:
+                await self._enter(kind)
+        elif kind in self._field:
+            await self._leave(kind)
+            self._path(kind).unlink(missing_ok=True)
+
+    async def _take(self, start: int, end: int) -> dict[Kind, list[Taken]]:
+        taken: dict[Kind, list[Taken]] = {kind: [] for kind in self._field}
         for turn in self._turns[start:end]:
             for kind, contender in self._field.items():
                 taken[kind].append(await contender.take(turn))
@@ -396,7 +420,10 @@ class Race:
             for turn, new in zip(turns, more, strict=True)
         ]
         short, long = zip(*taken, strict=True)
-        return Short(SHORT, median(short), size, median(long))
+        medians = Taken.middle(short), Taken.middle(long)
+        return Short(
+            SHORT, medians[0].milliseconds, size, medians[1].milliseconds, medians[1].computing / medians[0].computing
+        )
 
 
 def _bytes(path: Path) -> int | None:
@@ -432,14 +459,26 @@ def _peak() -> float:
 # Printing
 
 
+COLUMNS = {
+    "MB": 10,
+    "ms a turn": 11,
+    "of plain": 10,
+    "of delta": 10,
+    "computing": 11,
+    "of plain's": 12,
+    "peak MB": 10,
+    "newest ms": 11,
+}
+
+
 def lines(result: Result) -> Iterator[str]:
     for size in result.sizes:
         yield f"{result.name}: {size.turns:,} turns, {size.messages:,} messages"
-        yield f"  {'':28}{'MB':>10}{'ms a turn':>11}{'of plain':>10}{'of delta':>10}{'peak MB':>10}{'newest ms':>11}"
+        yield f"  {'':28}" + "".join(f"{title:>{width}}" for title, width in COLUMNS.items())
         for row in size.rows:
             yield (
                 f"  {row.name:28}{_shown(row.bytes and row.bytes / 1e6, 2):>10}{row.milliseconds:11.1f}"
-                f"{row.of_plain:10.2f}{row.of_delta:10.2f}{_shown(row.memory):>10}{_shown(row.newest):>11}"
+                f"{row.of_plain:10.2f}{row.of_delta:10.2f}{row.computing:11.1f}{row.computing_of_plain:12.2f}{_shown(row.memory):>10}{_shown(row.newest):>11}"
             )
     yield from _ratios(result)
 
@@ -464,5 +503,5 @@ def _ratios(result: Result) -> Iterator[str]:
         yield (
             f"since_summary, ms a turn: {short.milliseconds:.1f} after {short.turns:,} turns, "
             f"{short.long_milliseconds:.1f} after {short.long_turns:,}: "
-            f"{short.long_milliseconds / short.milliseconds:.2f} of the short thread's"
+            f"{short.long_milliseconds / short.milliseconds:.2f} times as long, computing {short.computing:.2f} times"
         )
