@@ -43,19 +43,23 @@ def tree(
 
 async def _read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[str, Turn]]:
     """The checkpoints of a thread, and the turn that each of them stands in."""
+    from langgraph_memory.threads.tree import leaves
+
     from .said import turns_of
 
     nodes = await store.checkpoints(thread)
     parents = {node.checkpoint_id: node.parent_id for node in nodes}
     counts = {node.checkpoint_id: node.messages for node in nodes}
     found: dict[str, Turn] = {}
-    for leaf in await store.branches(thread):
+    for leaf in leaves(parents):
         turns = turns_of(await store.messages(thread, leaf))
         place: str | None = leaf
-        while place in parents and place not in found and turns:
-            turns = [turn for turn in turns if turn.start < counts[place]]
-            if turns:
-                found[place] = turns[-1]
+        while place in parents and place not in found:
+            while turns and turns[-1].start >= counts[place]:
+                turns.pop()
+            if not turns:
+                break
+            found[place] = turns[-1]
             place = parents[place]
     return nodes, found
 
