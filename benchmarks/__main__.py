@@ -85,6 +85,25 @@ def tokens(data: Annotated[Path, typer.Argument(exists=True, file_okay=False, me
 
 
 @app.command()
+def threads(
+    data: DataArgument = None,
+    recording: Annotated[str, typer.Option(metavar="NAME", help="A recording that is stored too.")] = "pi_sessions",
+    turns: Annotated[list[int] | None, typer.Option(metavar="N", help="Length of a thread; may be repeated.")] = None,
+    file: JsonOption = None,
+) -> None:
+    """What a thread costs a checkpointer: bytes, time and memory, beside LangGraph's own."""
+    from . import threads as bench
+    from .recordings import read_recordings
+
+    results = [bench.measure(turns or bench.SIZES)]
+    typer.echo("\n".join(bench.lines(results[0])) + "\n")
+    for played in read_recordings(data, [recording]):
+        results.append(bench.measure_recording(played.name, played.conversations[0]))
+        typer.echo("\n".join(bench.lines(results[-1])) + "\n")
+    _write(file, [result.to_json() for result in results])
+
+
+@app.command()
 def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
     """What a very large tool result takes of memory and of the database."""
     from .spill import lines
