@@ -418,18 +418,13 @@ async def run():
     await graph(memory).ainvoke({"messages": [("user", "hello")]}, thread())
     end()
 
-def run_sync():
-    memory = opening.__enter__()
-    graph(memory).invoke({"messages": [("user", "hello")]}, thread())
-    end()
-
 def end():
-    if sys.argv[2] == "raise":
+    if sys.argv[1] == "raise":
         raise SystemExit(3)
-    if sys.argv[2] == "interrupt":
+    if sys.argv[1] == "interrupt":
         raise KeyboardInterrupt
 
-run_sync() if sys.argv[1] == "sync" else asyncio.run(run())
+asyncio.run(run())
 """
 
 
@@ -446,10 +441,9 @@ def ended(code: str, *args: Any) -> tuple[int, list[str], str]:
     return ran.returncode, ran.stdout.splitlines(), ran.stderr
 
 
-@pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize(("way", "code"), [("return", 0), ("raise", 3), ("interrupt", -signal.SIGINT)])
-def test_a_program_that_forgets_to_close_the_memory_ends(way: str, code: int, mode: str) -> None:
-    assert ended(FORGOTTEN, mode, way)[0] == code
+def test_an_async_program_that_forgets_to_close_the_memory_ends(way: str, code: int) -> None:
+    assert ended(FORGOTTEN, way)[0] == code
 
 
 def test_only_the_driver_knows_what_the_driver_keeps_private() -> None:
