@@ -66,13 +66,13 @@ class Codec:
         return self._dump_escaped(value)
 
     def _dump_escaped(self, value: Any) -> tuple[str, bytes]:
-        copy = escaped(value)
-        if has_lone(copy):
-            raise UnstorableError(_unstorable(copy, ""))
         try:
+            copy = escaped(value)
+            if has_lone(copy):
+                raise UnstorableError(_unstorable(copy, ""))
             type_, data = self._plain.dumps_typed(copy)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise UnstorableError(_unstorable(copy, str(error))) from error
+            raise UnstorableError(_unstorable(value, str(error))) from error
         return LONE + type_, data
 
     def item(self, value: Any) -> Item:

@@ -15,6 +15,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
+from ..errors import WrongThreadError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -22,16 +24,18 @@ T = TypeVar("T")
 def connection(path: str, **options: Any) -> aiosqlite.Connection:
     """A connection that is not open yet and never keeps the program alive, closed or not."""
     made = aiosqlite.connect(path, **options)
-    # Up to aiosqlite 0.21 the connection is its thread, since then it has one.
-    thread = made if isinstance(made, threading.Thread) else made._thread
-    thread.daemon = True
+    _thread_of(made).daemon = True
     return made
+
+
+def _thread_of(conn: aiosqlite.Connection) -> threading.Thread:
+    # Up to aiosqlite 0.21 the connection is its thread, since then it has one.
+    return conn if isinstance(conn, threading.Thread) else conn._thread
 
 
 async def opened(conn: aiosqlite.Connection) -> None:
     """Open a connection that was handed over unopened. Does nothing to an open or a closed one."""
-    thread = conn if isinstance(conn, threading.Thread) else conn._thread
-    if thread.ident is None:
+    if _thread_of(conn).ident is None:
         await conn
 
 
@@ -42,5 +46,10 @@ async def call(
     **options: P.kwargs,
 ) -> T:
     """What `work` returns, run on the connection's thread."""
+    if getattr(conn, "_running", False) and not _thread_of(conn).is_alive():
+        raise WrongThreadError(
+            "The connection of this ThreadSaver belongs to the process this one was forked from, where its thread is. "
+            "Open the file again after the fork."
+        )
     found = await conn._execute(lambda: work(conn._conn, *args, **options))  # type: ignore[no-untyped-call]
     return cast(T, found)

@@ -10,8 +10,11 @@ other is serialized every time.
 from __future__ import annotations
 
 import marshal
+from collections.abc import Iterable
+from types import NoneType
 from typing import Any, NamedTuple
 
+import ormsgpack
 from langchain_core import messages as core
 from langchain_core.messages import BaseMessage
 
@@ -36,6 +39,8 @@ CLASSES: dict[type, int] = {
     )
 }
 KINDS: list[type] = list(CLASSES)
+ATOMS = frozenset({str, int, float, bool, bytes, bytearray, NoneType})
+CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
 VERSION = 2
 """The marshal format without references between equal objects: the same value always gives the same bytes."""
 
@@ -61,10 +66,29 @@ def print_of(message: BaseMessage) -> object:
     number = CLASSES.get(type(message))
     if number is None:
         return object()
+    # First, as marshal never comes to an end with a value that holds itself twice.
+    if not _is_exact((*message.__dict__.values(), *(message.__pydantic_extra__ or {}).values())):
+        return object()
     try:
         return marshal.dumps((number, message.__dict__, message.__pydantic_extra__), VERSION)
     except ValueError:
         return object()
+
+
+def _is_exact(values: Iterable[Any]) -> bool:
+    """Whether what marshal writes of `values` stands for them alone: of an array it writes the bytes."""
+    rest = [value for value in values if type(value) not in ATOMS and (type(value) not in CONTAINERS or value)]
+    try:
+        # It refuses arrays and rings, and is faster than looking at every value.
+        return not rest or bool(ormsgpack.packb(rest, _as_list, ormsgpack.OPT_NON_STR_KEYS))
+    except TypeError:
+        return False
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, set | frozenset):
+        return list(value)
+    raise TypeError
 
 
 def fields_of(message: Any) -> frozenset[str] | None:
@@ -102,8 +126,8 @@ def _writable(text: str) -> bool:
 
 def joined(message: Any, message_id: str | None) -> Any:
     """`message`, given the id it was split from."""
-    if message_id is not None:
-        # A class that is not allowed to be built, or is gone, comes back as its fields.
-        fields = message.__dict__ if isinstance(message, BaseMessage) else message
+    # A class that is not allowed to be built, or is gone, comes back as its fields, or as what it was built from.
+    fields = message.__dict__ if isinstance(message, BaseMessage) else message
+    if message_id is not None and isinstance(fields, dict):
         fields["id"] = message_id
     return message

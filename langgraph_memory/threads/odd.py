@@ -12,6 +12,8 @@ import marshal
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -23,13 +25,15 @@ LONE_BYTES = re.compile(rb"\xed[\xa0-\xbf]")
 """How UTF-8 that lets surrogates pass writes them; valid UTF-8 never holds these two bytes in a row."""
 ESCAPED = re.compile(f"{ESCAPE}([0-9a-f]{{4}})")
 LIMITS = -(2**63), 2**64 - 1
-DEEP = 64
+DEEP = 1000
+"""Deeper than any serializer goes."""
 
 
 def has_lone(value: Any) -> bool:
     """Whether a lone surrogate stands anywhere in `value`."""
     try:
-        raw = marshal.dumps(value.__dict__ if isinstance(value, BaseMessage) else value, 2)
+        # This version of the format can write a value that holds itself.
+        raw = marshal.dumps(value.__dict__ if isinstance(value, BaseMessage) else value, 4)
     except ValueError:
         return _walks_to_lone(value)
     return LONE_BYTES.search(raw) is not None and _walks_to_lone(value)
@@ -75,15 +79,21 @@ def complaint(value: Any) -> str:
     return ""
 
 
-def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Everything `value` is made of, with the path that leads there."""
-    if depth > DEEP:
-        return
-    parts = list(_parts(value))
-    if not parts:
-        yield path, value
-    for step, part in parts:
-        yield from leaves(part, path + step, depth + 1)
+def leaves(value: Any) -> Iterator[tuple[str, Any]]:
+    """Everything `value` is made of, with the path that leads there; what is found again, as in a ring, once."""
+    seen: dict[int, Any] = {}
+    ahead = [("", 0, value)]
+    while ahead:
+        path, depth, value = ahead.pop()
+        if id(value) in seen or depth > DEEP:
+            continue
+        parts = list(_parts(value))
+        if not parts:
+            yield path, value
+            continue
+        # Kept, so that nothing else gets its id.
+        seen[id(value)] = value
+        ahead += [(path + step, depth + 1, part) for step, part in reversed(parts)]
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -97,6 +107,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, BaseModel):
         for name, part in {**value.__dict__, **(value.__pydantic_extra__ or {})}.items():
             yield f".{name}", part
+    elif isinstance(value, PurePath):
+        yield "", str(value)
+    elif isinstance(value, Enum):
+        yield ".value", value.value
+    elif isinstance(value, re.Pattern):
+        yield ".pattern", value.pattern
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield f".{field.name}", getattr(value, field.name)

@@ -85,7 +85,11 @@ def _draft(codec: Codec, tips: Tips, parent: Where, channel: str, value: Any) ->
 
 
 def as_json(metadata: dict[str, Any]) -> bytes:
-    text = json.dumps(metadata, ensure_ascii=False)
+    try:
+        # Not even NaN: SQLite would refuse every query that looks into the metadata of any thread.
+        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UnstorableError(f"The metadata {metadata!r} cannot be stored: {error}. Nothing was written.") from error
     try:
         return text.encode()
     except UnicodeEncodeError:
