@@ -85,6 +85,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     """
 
     state_schema = MemoryState
+    opening: Any = None
+    """What keeps files and database open, where `open()` made this."""
 
     def __init__(
         self,

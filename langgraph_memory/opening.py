@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from anyio.from_thread import start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from .config import RuntimeConfig
 from .context.tokens import load_counter
@@ -29,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 
 class Drained(Protocol):
-    """Something that has work under way when it is left."""
+    """Something that has work under way when it is left, and keeps what it was opened by."""
+
+    opening: Any
 
     async def adrain(self) -> None: ...
 
@@ -57,6 +62,7 @@ class Opening(Generic[T]):
             built = await asyncio.to_thread(self._build, config, saver)
             stack.push_async_callback(built.adrain)
             self._async_stack = stack.pop_all()
+        built.opening = self
         return built
 
     async def __aexit__(self, *error: Any) -> bool | None:
@@ -70,7 +76,7 @@ class Opening(Generic[T]):
     def __enter__(self) -> T:
         config = _prepared(self._config, self._sweeps)
         with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal())
+            portal = _portal(stack)
             opening = ThreadSaver.from_conn_string(database_path(config))
             with _usable(config):
                 saver = stack.enter_context(portal.wrap_async_context_manager(opening))
@@ -79,10 +85,31 @@ class Opening(Generic[T]):
             built = self._build(config, saver)
             stack.callback(built.drain)
             self._stack = stack.pop_all()
+        built.opening = self
         return built
 
     def __exit__(self, *error: Any) -> bool | None:
         return self._stack.__exit__(*error)
+
+
+def _portal(stack: ExitStack) -> BlockingPortal:
+    """An event loop in a thread of its own, which never keeps a program alive that forgets to leave `stack`.
+
+    Not a generator: those are closed when a program ends, and would wait for a thread that has stopped by then.
+    """
+    ready: Future[BlockingPortal] = Future()
+
+    async def serve() -> None:
+        async with BlockingPortal() as portal:
+            ready.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    thread = threading.Thread(target=lambda: anyio.run(serve), daemon=True, name="memory-loop")
+    thread.start()
+    portal = ready.result()
+    stack.callback(thread.join)
+    stack.callback(portal.call, portal.stop)
+    return portal
 
 
 def as_config(config: Any) -> RuntimeConfig:
