@@ -108,7 +108,7 @@ def _portal(stack: ExitStack) -> BlockingPortal:
     thread.start()
     portal = ready.result()
     stack.callback(thread.join)
-    stack.callback(portal.call, portal.stop)
+    stack.callback(lambda: portal.call(portal.stop))
     return portal
 
 
