@@ -2,6 +2,7 @@
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,10 +24,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 
 @app.callback()
-def benchmarks() -> None:
+def benchmarks(context: typer.Context) -> None:
     """Measure langgraph_memory, beside others where others do the same."""
     # A summary that is not accepted is told of in a log; here it is counted.
-    logging.getLogger("langgraph_memory").setLevel(logging.ERROR)
+    logger = logging.getLogger("langgraph_memory")
+    context.call_on_close(partial(logger.setLevel, logger.level))
+    logger.setLevel(logging.ERROR)
 
 
 @app.command()

@@ -85,13 +85,11 @@ def make_recall_tool(store: SpillStore | None = None, earlier: Earlier | None = 
             limit: Characters to return, at most 8000.
             pattern: Return only lines that contain this text (a regular expression, case-insensitive).
         """
-        thread = _thread(runtime)
-        before = earlier.messages_sync(thread) if earlier and thread else ()
+        before = earlier.messages_sync(thread) if earlier and (thread := _thread(runtime)) else ()
         return recall(_whole(before, runtime), ref, store=store, offset=offset, limit=limit, pattern=pattern)
 
     async def aread(ref: str, runtime: ToolRuntime, offset: int = 0, limit: int = 4000, pattern: str = "") -> str:
-        thread = _thread(runtime)
-        before = await earlier.messages(thread) if earlier and thread else ()
+        before = await earlier.messages(thread) if earlier and (thread := _thread(runtime)) else ()
         told = partial(recall, store=store, offset=offset, limit=limit, pattern=pattern)
         return await asyncio.to_thread(lambda: told(_whole(before, runtime), ref))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from langgraph_memory.threads import ThreadSaver, ThreadStore
 from tests.live.child import ended, started
 from tests.live.programs import Program, answering, calls, showing
 from tests.support.server import Call, ModelServer, Reply, Request
@@ -92,9 +94,17 @@ def recalling(wanted: dict[str, Any]) -> Any:
 
 
 def stored(folder: Path) -> tuple[int, int]:
-    """Bytes of the newest checkpoint, and of all checkpoints and writes."""
-    with closing(sqlite3.connect(Program("", str(folder)).files["thread_db"])) as db:
-        [newest] = db.execute("SELECT length(checkpoint) FROM checkpoints ORDER BY checkpoint_id DESC").fetchone()
-        [checkpoints] = db.execute("SELECT sum(length(checkpoint)) FROM checkpoints").fetchone()
-        [writes] = db.execute("SELECT sum(length(value)) FROM writes").fetchone()
-    return newest, checkpoints + writes
+    """Bytes of the newest checkpoint written out whole, and of everything that is stored."""
+    file = Program("", str(folder)).files["thread_db"]
+    columns = {"checkpoints": "checkpoint", "writes": "value", "lgm_items": "data"}
+    with closing(sqlite3.connect(file)) as db:
+        sizes = [db.execute(f"SELECT sum(length({column})) FROM {table}") for table, column in columns.items()]
+        return asyncio.run(_newest(file)), sum(size.fetchone()[0] or 0 for size in sizes)
+
+
+async def _newest(file: str) -> int:
+    async with ThreadSaver.from_conn_string(file) as saver:
+        [thread] = await ThreadStore(saver).threads()
+        found = await saver.aget_tuple({"configurable": {"thread_id": thread.thread_id}})
+        assert found is not None
+        return len(saver.serde.dumps_typed(found.checkpoint)[1])
