@@ -36,11 +36,18 @@ def exact(found: CheckpointTuple | None) -> Any:
     """A checkpoint in a form that is equal only if every byte of every value is."""
     if found is None:
         return None
-    values = {channel: SERDE.dumps_typed(value) for channel, value in found.checkpoint["channel_values"].items()}
+    values = {channel: _dumped(value) for channel, value in found.checkpoint["channel_values"].items()}
     rest = {name: value for name, value in found.checkpoint.items() if name != "channel_values"}
-    writes = [(task, channel, SERDE.dumps_typed(value)) for task, channel, value in found.pending_writes or ()]
+    writes = [(task, channel, _dumped(value)) for task, channel, value in found.pending_writes or ()]
     fields = [_fields(value) for value in found.checkpoint["channel_values"].values()]
     return found.config, sorted(rest.items()), list(values.items()), fields, found.metadata, found.parent_config, writes
+
+
+def _dumped(value: Any) -> Any:
+    """The bytes of a value; a set has no order, so neither have the bytes of its parts."""
+    if isinstance(value, set | frozenset):
+        return type(value), sorted(map(SERDE.dumps_typed, value))
+    return SERDE.dumps_typed(value)
 
 
 def _fields(value: Any) -> Any:
