@@ -105,9 +105,8 @@ def sweep(
     """Remove spill files that no thread in `database` refers to any more, by age and by size; how many.
 
     `stored` gives everything the file holds: every checkpoint and every pending write counts, so also the branches a
-    thread has left. A folder that other
-    databases use too is left alone, as nobody knows what they refer to. It reads the whole database, so it is done
-    once a day at most.
+    thread has left. A folder that other databases use too is left alone, as nobody knows what they refer to. It reads
+    the whole database, so it is done once a day at most.
     """
     if not folder.is_dir() or not Path(database).is_file() or not _is_due(folder, database, now()):
         return 0
