@@ -6,7 +6,8 @@ from langchain_core.messages import AIMessage
 
 from langgraph_memory.context.history import History
 from langgraph_memory.context.summarize import Ask, Recipe, Rejected, summarise
-from langgraph_memory.summariser import FAILURES, REST_SECONDS, Summariser
+from langgraph_memory.sidecalls import FAILURES, REST_SECONDS
+from langgraph_memory.summariser import Summariser
 from tests.support.histories import THIRDS, human
 from tests.support.models import GOOD, Hanging, Scripted, Slow, summariser
 
@@ -255,4 +256,4 @@ async def test_threads_that_are_well_are_not_remembered(mode):
     for name in ("a", "b"):
         await fail(mode, rim, 1, thread=name)
         assert await answer(mode, rim, ask(), summariser(), thread=name) == GOOD
-    assert rim._breakers == {}
+    assert len(rim._breakers) == 0
