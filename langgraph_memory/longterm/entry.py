@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
 
 from ..context.text import clean_text, to_json
 from ..context.tokens import estimator_for
@@ -107,8 +108,14 @@ class _Given(BaseModel):
 
 
 def _problems(error: ValidationError) -> str:
-    lines = (f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['input']!r}: {each['msg']}" for each in error.errors())
+    lines = (
+        f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['input']!r}: {each['msg']}" for each in error.errors()
+    )
     return "An entry cannot be made from this. " + "; ".join(lines)
+
+
+def _place(problem: ErrorDetails) -> str:
+    return ".".join(map(str, problem["loc"])) or "entry"
 
 
 def _tidy(text: str) -> str:

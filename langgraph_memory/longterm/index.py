@@ -65,6 +65,10 @@ class DamagedIndexError(LangGraphMemoryError):
     """The index could not be read and was set aside; the next use makes an empty one, to be filled from the files."""
 
 
+class IndexUnusableError(LangGraphMemoryError):
+    """The index cannot be opened where it is, for instance in a folder that must not be written."""
+
+
 class Row(NamedTuple):
     """An entry and where it stands."""
 
@@ -123,7 +127,7 @@ class Index:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, which an exception rolls back. Raises `DamagedIndexError`, `LangGraphMemoryError`."""
+        """One transaction, which an exception rolls back. Raises `DamagedIndexError`, `IndexUnusableError`."""
         with self._transaction("BEGIN IMMEDIATE") as db:
             yield db
 
@@ -196,13 +200,13 @@ class Index:
             return self._prepared()
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
-                raise LangGraphMemoryError(f"The index {str(self.path)!r} cannot be used: {error}.") from error
+                raise IndexUnusableError(f"The index {str(self.path)!r} cannot be used: {error}.") from error
             self._set_aside(_identity(self.path))
             return self._prepared()
 
     def _prepared(self) -> _Connection:
         if self.path.is_symlink():
-            raise LangGraphMemoryError(f"The index {str(self.path)!r} is a symbolic link; it has to be a file.")
+            raise IndexUnusableError(f"The index {str(self.path)!r} is a symbolic link; it has to be a file.")
         # The file is made here, so that it is never open to others, and what SQLite puts beside it takes its mode.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)

@@ -21,11 +21,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..namespace import Namespace
-from . import flushed
 from .entry import Entry, lines_of, read_lines
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, Folder, WorkspaceError
 from .forgetting import forget
-from .index import Hit, Index, Row, Stamp
+from .index import DamagedIndexError, Hit, Index, IndexUnusableError, Row, Stamp, print_of
 from .scan import scan
 
 logger = logging.getLogger(__name__)
@@ -40,6 +39,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS tails (path TEXT PRIMARY KEY, size INTEGER NOT NULL, lines INTEGER NOT NULL)",
 )
 Within = Callable[[sqlite3.Connection], None]
+UNUSABLE = (sqlite3.Error, OSError, DamagedIndexError, IndexUnusableError)
+"""What an index raises that cannot be read or written; no reason to fail what does not need it."""
 
 _DAY = re.compile(r"memory/(?:archive/)?(\d{4}-\d\d-\d\d)\.md")
 _READABLE = re.compile(r"MEMORY\.md|memory/(?:archive/|history/)?[^/\0]+\.md")
@@ -59,13 +60,11 @@ class Keeper:
 
     def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
         self.folder = Folder(workspace, namespace)
-        self.index = Index(self.folder.path / INDEX, extra=(*TABLES, *flushed.TABLES))
+        self.index = Index(self.folder.path / INDEX, extra=TABLES)
 
     # Writing
 
-    def append(
-        self, values: Iterable[Entry | Mapping[str, Any] | str], *, within: Within | None = None
-    ) -> list[Entry]:
+    def append(self, values: Iterable[Entry | Mapping[str, Any] | str], *, within: Within | None = None) -> list[Entry]:
         """Add entries to the ledgers of their days and the index; those whose text is there already are left out.
 
         `within` takes part in the transaction: where it raises, nothing is written. Returns what was added. Raises
@@ -75,10 +74,11 @@ class Keeper:
         entries = [Entry.of(value, now=now) for value in values]
         with self.folder.locked():
             try:
+                self._brought_up_to_date()
                 entries = self._entered(entries, within)
-            except sqlite3.Error as error:
+            except UNUSABLE as error:
                 if within is not None:
-                    raise WorkspaceError(f"{self.index.path}: {error}") from error
+                    raise
                 # The ledger is what counts. The index is made anew from it by whoever can.
                 logger.warning("The memory index cannot be written, the ledger is: %s", error)
                 for name, those in _by_day(entries):
@@ -89,10 +89,13 @@ class Keeper:
 
     def _entered(self, entries: list[Entry], within: Within | None) -> list[Entry]:
         """The entries that are new, in the index and the journal."""
-        self._brought_up_to_date()
         with self.index.writing() as db:
             known = self.index.known(db, [entry.text for entry in entries])
-            entries = [entry for place, entry in enumerate(entries) if place not in known]
+            new: dict[bytes, Entry] = {}
+            for place, entry in enumerate(entries):
+                if place not in known:
+                    new.setdefault(print_of(entry.text), entry)
+            entries = list(new.values())
             for name, those in _by_day(entries):
                 self._enter(db, name, those)
             if within is not None:
@@ -183,16 +186,18 @@ class Keeper:
         """Make the index anew from the files; how many entries it holds."""
         with self.folder.locked():
             self._complete()
-            names = self._names()
+            names, indexed = self._names(), self.index.stamps()
             with self.index.writing() as db:
-                for name in self.index.stamps().keys() - set(names):
-                    self.index.remove(db, name)
-                for name in self.index.stamps():
+                for name in indexed:
                     self.index.remove(db, name)
             return sum(self._index(name) for name in names)
 
     def _brought_up_to_date(self) -> None:
-        self._complete()
+        try:
+            self._complete()
+        except DamagedIndexError as error:
+            logger.warning("%s", error)
+            self._complete()
         gone, changed = self._changes()
         if gone:
             with self.index.writing() as db:
@@ -266,9 +271,7 @@ class Keeper:
                 found += rows[ids.index(last) + 1 :] if last in ids else rows
         return found
 
-    def search(
-        self, query: str, limit: int = 10, *, decay_floor: float = 0.5, decay_hours: float = 24.0
-    ) -> list[Hit]:
+    def search(self, query: str, limit: int = 10, *, decay_floor: float = 0.5, decay_hours: float = 24.0) -> list[Hit]:
         """The entries that fit a query best. Never raises for what the query says or what state the index is in."""
         if limit <= 0 or not query.strip() or not self.folder.path.is_dir():
             return []
@@ -276,7 +279,7 @@ class Keeper:
         try:
             self.sync()
             return self.index.search(query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours)
-        except (sqlite3.Error, OSError) as error:
+        except UNUSABLE as error:
             logger.warning("The memory index cannot be used, the files are searched: %s", error)
             rows = [row for name in self._names() for row in self.rows(name)]
             return scan(rows, query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours)
@@ -284,7 +287,7 @@ class Keeper:
     def get(self, path: str, start: int = 1, end: int | None = None) -> str:
         """Lines `start` to `end` of a Markdown file, counted from 1, without our comments; at most 2,000.
 
-        Raises `WorkspaceError` for a path that is none of MEMORY.md, a ledger, an archived ledger or an earlier version.
+        Raises `WorkspaceError` for a path that is none of MEMORY.md, a ledger (archived or not) or an earlier version.
         """
         name = path.replace("\\", "/").removeprefix("./")
         if not _READABLE.fullmatch(name) or ".." in PurePosixPath(name).parts:
@@ -320,7 +323,7 @@ class Keeper:
             self.folder.replace(MEMORY, text.encode())
             try:
                 self._brought_up_to_date()
-            except sqlite3.Error as error:
+            except UNUSABLE as error:
                 logger.warning("The memory index is not brought up to date: %s", error)
         return True
 

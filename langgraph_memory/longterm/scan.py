@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ..search_text import Query, relevance, words
-from .index import Hit, Row, recency
+from .index import Hit, Row
+from .ranking import Decay
 
 
 def scan(
     rows: Sequence[Row], query: str, limit: int, *, now: datetime, decay_floor: float, decay_hours: float
 ) -> list[Hit]:
     """The rows that hold a term of `query`, the best first."""
-    asked = Query.of(query)
+    asked, decay = Query.of(query), Decay(now.timestamp(), decay_floor, decay_hours)
     found = [row for row in rows if asked.holds(row.entry.text)] if asked else []
     scores = relevance(asked, [words(row.entry.text) for row in found])
     hits = [
@@ -22,7 +23,7 @@ def scan(
             row.path,
             row.line,
             row.entry.text,
-            score * recency(row.entry.timestamp, now, decay_floor, decay_hours),
+            score * decay.of(row.entry.timestamp.timestamp()),
             row.entry.timestamp.isoformat(),
             row.entry.thread_id,
             row.entry.type,

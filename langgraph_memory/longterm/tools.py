@@ -1,0 +1,144 @@
+"""The tools a model has for long-term memory: memory_search, memory_get, memory_save and memory_forget.
+
+They work on the namespace of the run that calls them. What they return was written by people, models and tools: it
+comes as quoted data between tags, and is not extracted again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, Protocol
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, StructuredTool
+
+from ..context.text import escape_tags
+from ..context.tokens import estimator_for
+from ..errors import LangGraphMemoryError
+from .entry import Entry
+from .keeper import Keeper
+from .redact import redact
+from .retrieve import Found, Retriever, block
+
+P = ParamSpec("P")
+SEARCH_TOKENS = 2000
+MOST_HITS = 50
+MOST_LINES = 200
+OFF = "Long-term memory is off for this run: it is not known whose memory to use."
+
+
+class Homes(Protocol):
+    """Finds the memory that a run belongs to."""
+
+    def keeper(self, runtime: Any) -> Keeper | None:
+        """None where long-term memory is off for the run."""
+
+    async def said(self, runtime: Any, query: str, limit: int) -> Sequence[Found]:
+        """What fits a query in the messages of the run's thread."""
+
+    def said_sync(self, runtime: Any, query: str, limit: int) -> Sequence[Found]: ...
+
+    def retriever(self, keeper: Keeper) -> Retriever: ...
+
+    def changed(self, runtime: Any, reason: str, count: int) -> None:
+        """Hears that a tool has changed the memory."""
+
+
+def make_memory_tools(homes: Homes) -> list[BaseTool]:
+    """The four tools, for the memories that `homes` finds."""
+
+    def searched(keeper: Keeper, query: str, said: Sequence[Found], limit: int) -> str:
+        found = homes.retriever(keeper).ranked(query, said, min(max(limit, 1), MOST_HITS))
+        return block(found, SEARCH_TOKENS, estimator_for("auto").text) or "Nothing was found."
+
+    def search(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
+        """Search what is remembered of this user from earlier conversations, and this conversation's own messages.
+
+        Args:
+            query: What to look for, in the words it may have been noted in.
+            limit: Number of results, at most 50.
+        """
+        if (keeper := homes.keeper(runtime)) is None:
+            return OFF
+        return searched(keeper, query, homes.said_sync(runtime, query, 2 * limit), limit)
+
+    async def asearch(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
+        if (keeper := homes.keeper(runtime)) is None:
+            return OFF
+        return await asyncio.to_thread(searched, keeper, query, await homes.said(runtime, query, 2 * limit), limit)
+
+    def get(path: str, runtime: ToolRuntime, start: int = 1, end: int | None = None) -> str:
+        """Read lines of a memory file, such as the surroundings of a search result.
+
+        Args:
+            path: "MEMORY.md" or a path from a search result, such as "memory/2026-11-30.md".
+            start: First line, counted from 1.
+            end: Last line; at most 200 lines are returned.
+        """
+        if (keeper := homes.keeper(runtime)) is None:
+            return OFF
+        last = start + MOST_LINES - 1 if end is None else min(end, start + MOST_LINES - 1)
+        text = keeper.get(path, start, last)
+        return f"<recalled_memory>\n{escape_tags(text)}\n</recalled_memory>" if text.strip() else "No such lines."
+
+    def save(text: str, runtime: ToolRuntime) -> str:
+        """Remember something about this user or their work beyond this conversation.
+
+        Args:
+            text: One fact that will make sense on its own, in the user's language.
+        """
+        if (keeper := homes.keeper(runtime)) is None:
+            return OFF
+        thread = (runtime.config.get("configurable") or {}).get("thread_id")
+        about = {"text": redact(text), "thread": None if thread is None else str(thread)}
+        added = keeper.append([Entry.of({**about, "metadata": {"by": "memory_save"}})])
+        if not added:
+            return "This is remembered already."
+        homes.changed(runtime, "saved", len(added))
+        return "Saved."
+
+    def forget(text: str, runtime: ToolRuntime) -> str:
+        """Remove something from memory for good: every note that holds this text.
+
+        Args:
+            text: Words that the notes contain exactly, or the id of a note.
+        """
+        if (keeper := homes.keeper(runtime)) is None:
+            return OFF
+        count = keeper.forget(text)
+        if count:
+            homes.changed(runtime, "forgotten", count)
+        return f"Removed in {count} places." if count else "No note holds this text."
+
+    return [
+        StructuredTool.from_function(search, asearch, name="memory_search"),
+        *(_tool(call, f"memory_{call.__name__}") for call in (get, save, forget)),
+    ]
+
+
+def _tool(call: Callable[..., str], name: str) -> BaseTool:
+    told = _telling(call)
+    return StructuredTool.from_function(told, _in_thread(told), name=name)
+
+
+def _telling(call: Callable[P, str]) -> Callable[P, str]:
+    """Tell the model what was wrong with what it gave, or that the memory cannot be used; the run goes on."""
+
+    @wraps(call)
+    def told(*args: P.args, **options: P.kwargs) -> str:
+        try:
+            return call(*args, **options)
+        except (LangGraphMemoryError, OSError) as error:
+            return f"That did not work: {error}"
+
+    return told
+
+
+def _in_thread(call: Callable[P, str]) -> Callable[P, Awaitable[str]]:
+    @wraps(call)
+    async def threaded(*args: P.args, **options: P.kwargs) -> str:
+        return await asyncio.to_thread(call, *args, **options)
+
+    return threaded
