@@ -76,7 +76,7 @@ class AlreadyFlushedError(Exception):
 
 
 def unflushed(db: sqlite3.Connection, thread: str, rows: Rows, end: int | None = None) -> list[int]:
-    """Positions below `end` of the messages that were not flushed, neither here nor in a thread this one forked from."""
+    """Positions below `end` of the messages that were flushed neither here nor in a thread this one forked from."""
     size = len(rows.keys) if end is None else min(end, len(rows.keys))
     positions = range(_marked(db, thread, rows, size), size)
     known = _known(db, thread, rows, positions)
