@@ -33,11 +33,14 @@ class WorkspaceError(LangGraphMemoryError, OSError):
 
 
 class Folder:
-    """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts."""
+    """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts.
 
-    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
+    A namespace that was found on the disk is given by its folder.
+    """
+
+    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
         self.workspace = workspace
-        self.path = folder_of(workspace, namespace)
+        self.path = namespace if isinstance(namespace, Path) else folder_of(workspace, namespace)
         # Taken again by the thread that holds it, never by another one: a lock keeps a count a thread.
         self._lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600)
 

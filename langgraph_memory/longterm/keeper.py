@@ -58,7 +58,7 @@ def day_of(name: str) -> date | None:
 class Keeper:
     """Long-term memory of one namespace in the folder `workspace`."""
 
-    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
+    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
         self.folder = Folder(workspace, namespace)
         self.index = Index(self.folder.path / INDEX, extra=TABLES)
 

@@ -1,0 +1,86 @@
+"""The memories of a workspace: one `Keeper` a namespace, found by what a run knows of its user.
+
+Without a workspace, or where a name in `memory.namespace` has no value in the run, there is none, and what belongs to
+long-term memory is off for that run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .longterm.folder import LEDGER, MEMORY
+from .longterm.keeper import INDEX, Keeper
+from .namespace import OWN_FOLDERS, Namespace, folder_of, namespace_of
+from .place import Place
+
+OPEN = 64
+"""Keepers that are held open; one that is not costs opening its index again."""
+
+
+class Homes:
+    """Keepers of the namespaces in `workspace` that `template` gives."""
+
+    def __init__(self, workspace: Path | None, template: Sequence[str]) -> None:
+        self.workspace, self._template = workspace, tuple(template)
+        self._keepers: OrderedDict[Path, Keeper] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def namespace(self, place: Place) -> Namespace | None:
+        """Whose memory a run works with; None where a value is missing."""
+        return namespace_of(self._template, place.configurable, place.context)
+
+    def of(self, place: Place) -> Keeper | None:
+        """The keeper for a run; None where long-term memory is off for it."""
+        if self.workspace is None or (namespace := self.namespace(place)) is None:
+            return None
+        return self.at(folder_of(self.workspace, namespace))
+
+    def at(self, folder: Path) -> Keeper:
+        """The keeper of a folder of the workspace."""
+        assert self.workspace is not None
+        with self._lock:
+            keeper = self._keepers.get(folder) or Keeper(self.workspace, folder)
+            self._keepers[folder] = keeper
+            self._keepers.move_to_end(folder)
+            # An index that is in use when it is closed here is closed once it no longer is.
+            old = self._keepers.popitem(last=False)[1] if len(self._keepers) > OPEN else None
+        if old is not None:
+            old.close()
+        return keeper
+
+    def all(self) -> list[Keeper]:
+        """The keepers of every namespace that the workspace holds anything of. Reads folders."""
+        if self.workspace is None:
+            return []
+        return [self.at(folder) for folder in _folders(self.workspace, len(self._template)) if _is_home(folder)]
+
+    def space(self, keeper: Keeper) -> str:
+        """Names a memory in a record: the folder within the workspace."""
+        assert self.workspace is not None
+        return keeper.folder.path.relative_to(self.workspace).as_posix()
+
+    def close(self) -> None:
+        with self._lock:
+            keepers, self._keepers = list(self._keepers.values()), OrderedDict()
+        for keeper in keepers:
+            keeper.close()
+
+
+def _folders(folder: Path, depth: int) -> Iterator[Path]:
+    """The folder and those in it, `depth` deep."""
+    yield folder
+    if depth == 0 or not folder.is_dir():
+        return
+    with os.scandir(folder) as found:
+        names = sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
+    for name in names:
+        if name not in OWN_FOLDERS and not name.startswith("."):
+            yield from _folders(folder / name, depth - 1)
+
+
+def _is_home(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (MEMORY, LEDGER, INDEX))
