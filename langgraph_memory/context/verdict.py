@@ -98,8 +98,8 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
 
     `replaces` and `room` are tokens as counted by `count`.
     """
-    if isinstance(reply, BaseMessage) and (fault := _fault(reply)):
-        return Rejected(fault)
+    if isinstance(reply, BaseMessage) and (reason := fault(reply)):
+        return Rejected(reason)
     text = escape_tags(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
     size = count(text)
     if size > room:
@@ -112,12 +112,17 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
 
 
 def plain(text: str) -> str:
+    """`text` without thinking, wrapping element or code fence around the whole; of JSON blocks their text."""
+    return _text_of_blocks(unwrapped(text))
+
+
+def unwrapped(text: str) -> str:
     """`text` without thinking, wrapping element or code fence around the whole."""
     text = _without_thinking(clean_text(text)).strip()
     for wrapping in (_FENCE, _WRAPPER):
         if found := wrapping.match(text):
             text = found[found.re.groups].strip()
-    return _text_of_blocks(text)
+    return text
 
 
 def usable(text: str) -> bool:
@@ -134,7 +139,8 @@ def usable(text: str) -> bool:
 # How a reply ended
 
 
-def _fault(reply: BaseMessage) -> str:
+def fault(reply: BaseMessage) -> str:
+    """Why a reply is none, told from everything but its text; "" where it is one."""
     if isinstance(reply, ToolMessage):
         return "the reply is a tool result"
     if (isinstance(reply, AIMessage) and calls_of(reply)) or reply.additional_kwargs.get("function_call"):
