@@ -39,7 +39,6 @@ from langgraph_memory.errors import ConfigError
 
 CONFIG_VARIABLE = "LANGGRAPH_MEMORY_CONFIG"
 DEFAULT_PATH = Path("runtime.json")
-PLANNED = "(accepted; takes effect in a later release)"
 
 OVERRIDES = {
     "persistence.thread_db": "LANGGRAPH_MEMORY_DB_PATH",
@@ -138,11 +137,6 @@ Tokenizer: TypeAlias = Annotated[
 ]
 FlushTrigger: TypeAlias = Annotated[Literal["turn", "compaction", "never"], Allowed('"turn", "compaction" or "never"')]
 StateScope: TypeAlias = Annotated[Literal["all", "since_summary"], Allowed('"all" or "since_summary"')]
-
-
-def _planned(default: object, description: str) -> Any:
-    """A field that is checked like any other although nothing reads it yet."""
-    return Field(default=default, description=f"{description} {PLANNED}", json_schema_extra={"x-status": "planned"})
 
 
 # --- The sections ----------------------------------------------------------------------------------------------------
@@ -266,7 +260,7 @@ class CompactionConfig(Section):
     cache_ttl_seconds: Amount = Field(
         default=300, description="Seconds after the last call for which the provider's prompt cache counts as warm."
     )
-    flush_before: On = _planned(True, "Extract memories from messages before a summary covers them.")
+    flush_before: On = Field(default=True, description="Extract memories from messages before a summary covers them.")
     offload_before: On = Field(
         default=True, description="Write messages to the session log in the workspace before a summary covers them."
     )
@@ -296,30 +290,44 @@ class BudgetConfig(Section):
 class FlushConfig(Section):
     """Extraction of memories from a thread into the ledger."""
 
-    enabled: On = _planned(True, "Extract memories into the ledger.")
-    trigger: FlushTrigger = _planned("turn", "When memories are extracted: after each turn, at compaction, or never.")
-    min_interval_seconds: Amount = _planned(0, "Seconds between two extractions of a thread at least.")
-    from_tools: On = _planned(False, "Extract from tool output too.")
-    model: ModelName = _planned(None, 'Extracting model as "provider:name"; null means the model the middleware has.')
-    prompt: Prompt = _planned(None, "Extraction prompt or @file, with {messages} in it; null means the built-in one.")
+    enabled: On = Field(default=True, description="Extract memories into the ledger.")
+    trigger: FlushTrigger = Field(
+        default="turn", description="When memories are extracted: after each turn, at compaction, or never."
+    )
+    min_interval_seconds: Amount = Field(default=0, description="Seconds between two extractions of a thread at least.")
+    from_tools: On = Field(default=False, description="Extract from tool output too.")
+    model: ModelName = Field(
+        default=None, description='Extracting model as "provider:name"; null means the model the middleware has.'
+    )
+    prompt: Prompt = Field(
+        default=None, description="Extraction prompt or @file, with {messages} in it; null means the built-in one."
+    )
 
 
 class ConsolidationConfig(Section):
     """Merging of new ledger entries into MEMORY.md."""
 
-    enabled: On = _planned(True, "Merge new ledger entries into MEMORY.md.")
-    max_memory_tokens: Size = _planned(4000, "Tokens that MEMORY.md may have at most.")
-    min_interval_minutes: Amount = _planned(30, "Minutes between two merges of a namespace at least.")
-    model: ModelName = _planned(None, 'Merging model as "provider:name"; null means the model the middleware has.')
-    prompt: Prompt = _planned(None, "Merge prompt or @file, with {messages} in it; null means the built-in one.")
+    enabled: On = Field(default=True, description="Merge new ledger entries into MEMORY.md.")
+    max_memory_tokens: Size = Field(default=4000, description="Tokens that MEMORY.md may have at most.")
+    min_interval_minutes: Amount = Field(default=30, description="Minutes between two merges of a namespace at least.")
+    model: ModelName = Field(
+        default=None, description='Merging model as "provider:name"; null means the model the middleware has.'
+    )
+    prompt: Prompt = Field(
+        default=None, description="Merge prompt or @file, with {messages} in it; null means the built-in one."
+    )
 
 
 class MaintenanceConfig(Section):
     """Regular tidying of what is on disk."""
 
-    interval_hours: Amount = _planned(6, "Hours between two rounds; 0 means no rounds in the background.")
-    ledger_retention_days: Size = _planned(90, "Days after which a ledger file moves to the archive.")
-    session_retention_days: Size = _planned(180, "Days after which an offloaded session log is removed.")
+    interval_hours: Amount = Field(
+        default=6, description="Hours between two rounds; 0 means no rounds in the background."
+    )
+    ledger_retention_days: Size = Field(default=90, description="Days after which a ledger file moves to the archive.")
+    session_retention_days: Size = Field(
+        default=180, description="Days after which an offloaded session log is removed."
+    )
     thread_retention_days: Size = Field(
         default=0,
         description="Days after which an idle thread is archived in the workspace and removed, at the next opening; 0 "
@@ -337,13 +345,19 @@ class MaintenanceConfig(Section):
 class RetrievalConfig(Section):
     """How memories come back into a conversation."""
 
-    inject_curated: On = _planned(True, "Show MEMORY.md to the model.")
-    auto_recall: On = _planned(False, "Search the memory for each request and show what is found.")
-    limit: Count = _planned(10, "Number of hits a search returns at most.")
-    long_term_weight: Amount = _planned(1.2, "Factor on the score of a memory over the thread's own messages.")
-    decay_floor: Share = _planned(0.5, "Recency factor that a hit never falls below; a new one has 1.")
-    decay_hours: Positive = _planned(24, "Hours in which the recency factor falls from 1 to decay_floor.")
-    embeddings: ModelName = _planned(None, 'Embedding model as "provider:name"; null means full-text search only.')
+    inject_curated: On = Field(default=True, description="Show MEMORY.md to the model.")
+    auto_recall: On = Field(default=False, description="Search the memory for each request and show what is found.")
+    limit: Count = Field(default=10, description="Number of hits a search returns at most.")
+    long_term_weight: Amount = Field(
+        default=1.2, description="Factor on the score of a memory over the thread's own messages."
+    )
+    decay_floor: Share = Field(default=0.5, description="Recency factor that a hit never falls below; a new one has 1.")
+    decay_hours: Positive = Field(
+        default=24, description="Hours in which the recency factor falls from 1 to decay_floor."
+    )
+    embeddings: ModelName = Field(
+        default=None, description='Embedding model as "provider:name"; null means full-text search only.'
+    )
 
 
 class MemoryConfig(Section):

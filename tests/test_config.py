@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langgraph_memory.config import (
-    PLANNED,
     Allowed,
     CompactionConfig,
     MemoryConfig,
@@ -31,15 +30,6 @@ MODEL_KEYS = [
     "memory.consolidation.model",
     "memory.retrieval.embeddings",
 ]
-PLANNED_KEYS = (
-    "memory.compaction.flush_before",
-    "memory.flush.",
-    "memory.consolidation.",
-    "memory.maintenance.interval_hours",
-    "memory.maintenance.ledger_retention_days",
-    "memory.maintenance.session_retention_days",
-    "memory.retrieval.",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -181,13 +171,6 @@ def test_a_block_of_the_mycel_memory_page_loads_unchanged(tmp_path, block, expec
 def test_every_key_has_a_one_line_description_and_says_what_it_allows(key, info):
     assert info.description and "\n" not in info.description
     assert [type(item) for item in info.metadata].count(Allowed) == 1
-
-
-@pytest.mark.parametrize(("key", "info"), config_fields().items(), ids=KEYS)
-def test_exactly_the_keys_without_a_feature_yet_are_marked_as_planned(key, info):
-    planned = key.startswith(PLANNED_KEYS)
-    assert (info.json_schema_extra == {"x-status": "planned"}) is planned
-    assert info.description.endswith(PLANNED) is planned
 
 
 def test_the_json_schema_closes_every_object_and_describes_every_key_with_its_default():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langgraph_memory.config import LoadedConfig, config_fields, config_values, json_schema, load_config
+from langgraph_memory.config import LoadedConfig, config_values, json_schema, load_config
 from langgraph_memory.errors import ConfigError
 
 from .console import data_console, print_json, print_table, say
@@ -45,14 +44,12 @@ def check(
             raise
         print_json({"file": path and str(path), "valid": False, "problems": str(error).splitlines()})
         raise typer.Exit(2) from None
-    planned, caps = _planned_and_set(loaded), _caps(loaded)
+    caps = _caps(loaded)
     if as_json:
         file = loaded.path and str(loaded.path)
-        print_json({"file": file, "valid": True, "planned": planned, "capped": [asdict(cap) for cap in caps]})
+        print_json({"file": file, "valid": True, "capped": [asdict(cap) for cap in caps]})
         return
     typer.echo(f"{loaded.path}: valid" if loaded.path else "no configuration file: the defaults are in effect")
-    if planned:
-        say(f"accepted; takes effect in a later release: {', '.join(planned)}")
     for cap in caps:
         window = loaded.config.memory.context_window
         say(f"{cap.key} is {cap.configured}, used is {cap.used} because of memory.context_window, which is {window}")
@@ -63,7 +60,7 @@ def show(
     path: PathArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the effective value of every key, where it came from, and which keys take effect only in a later release."""
+    """Show the effective value of every key and where it came from."""
     rows = effective(load_config(path))
     if as_json:
         print_json(rows)
@@ -78,23 +75,9 @@ def schema() -> None:
 
 
 def effective(loaded: LoadedConfig) -> dict[str, dict[str, Any]]:
-    """For every dotted key its value, its origin and whether it is only planned."""
-    values, planned = config_values(loaded.config), set(_planned())
-    return {
-        key: {"value": value, "origin": loaded.origins[key], "planned": key in planned} for key, value in values.items()
-    }
-
-
-def _planned() -> Iterator[str]:
-    """The keys that are checked, but that nothing reads yet."""
-    for key, info in config_fields().items():
-        extra = info.json_schema_extra
-        if isinstance(extra, dict) and extra.get("x-status") == "planned":
-            yield key
-
-
-def _planned_and_set(loaded: LoadedConfig) -> list[str]:
-    return [key for key in _planned() if loaded.origins[key] != "default"]
+    """For every dotted key its value and its origin."""
+    values = config_values(loaded.config)
+    return {key: {"value": value, "origin": loaded.origins[key]} for key, value in values.items()}
 
 
 def _caps(loaded: LoadedConfig) -> tuple[Cap, ...]:
@@ -120,9 +103,8 @@ def _table(rows: dict[str, dict[str, Any]]) -> Table:
     table.add_column("key", no_wrap=True)
     for name in ("value", "origin"):
         table.add_column(name, overflow="fold")
-    table.add_column("status", no_wrap=True)
     for key, row in rows.items():
         # Text objects, because rich would read a list such as ["bold"] as markup.
         value = Text(json.dumps(row["value"], ensure_ascii=False))
-        table.add_row(key, value, Text(row["origin"]), "planned" if row["planned"] else "")
+        table.add_row(key, value, Text(row["origin"]))
     return table

@@ -5,10 +5,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from langgraph_memory.cli.config import app
-from langgraph_memory.config import RuntimeConfig, config_fields, config_values, json_schema
+from langgraph_memory.config import RuntimeConfig, config_values, json_schema
 from langgraph_memory.errors import ConfigError
 
-PLANNED = {key for key, info in config_fields().items() if (info.json_schema_extra or {}).get("x-status") == "planned"}
 TOOLS = [f"a_tool_with_a_name_{number}" for number in range(40)]
 KEY = "memory.pruning.exclude_tools"
 
@@ -64,7 +63,6 @@ def test_show_prints_every_key_with_value_and_origin():
     assert rows["memory.namespace"][:2] == ['["[bold]潮汐"]', "c.json"]
     assert rows["persistence.thread_db"] == ['"b.db"', "LANGGRAPH_MEMORY_DB_PATH"]
     assert rows["memory.pruning.protect_recent"] == ["3", "default"]
-    assert {key for key, row in rows.items() if row[-1] == "planned"} == PLANNED
 
 
 @pytest.mark.parametrize("width", [None, 20, 60, 100, 200])
@@ -84,7 +82,6 @@ def test_show_json_prints_one_object_however_narrow_the_terminal():
     path = write("c.json", {"memory": {"namespace": ["潮" * 200]}})
     shown = json.loads(lgm_config("show", path, "--json", COLUMNS="20").stdout)
     assert shown["memory.namespace"] | {"value": ["潮" * 200], "origin": "c.json"} == shown["memory.namespace"]
-    assert {key for key, row in shown.items() if row["planned"]} == PLANNED
     assert {key: row["value"] for key, row in shown.items() if row["origin"] == "default"} == {
         key: value for key, value in config_values(RuntimeConfig()).items() if key != "memory.namespace"
     }
@@ -92,14 +89,6 @@ def test_show_json_prints_one_object_however_narrow_the_terminal():
 
 def test_schema_prints_the_json_schema():
     assert json.loads(lgm_config("schema").stdout) == json_schema()
-
-
-def test_check_names_the_keys_that_are_set_but_only_planned():
-    path = write("c.json", {"memory": {"flush": {"enabled": True}, "tokenizer": "estimate"}})
-    assert "memory.flush.enabled" in PLANNED
-    result = lgm_config("check", path)
-    assert (result.exit_code, result.stdout) == (0, "c.json: valid\n")
-    assert result.stderr == "accepted; takes effect in a later release: memory.flush.enabled\n"
 
 
 def test_check_names_the_sizes_that_the_window_does_not_allow():
@@ -114,7 +103,7 @@ def test_check_json_says_all_of_it_in_one_object():
     path = write("c.json", {"memory": {"context_window": 8000, "flush": {"enabled": True}}})
     result = lgm_config("check", path, "--json")
     shown = json.loads(result.stdout)
-    assert (shown["file"], shown["valid"], shown["planned"]) == ("c.json", True, ["memory.flush.enabled"])
+    assert (shown["file"], shown["valid"]) == ("c.json", True)
     assert {"key": "memory.budget.response_tokens", "configured": 2000, "used": 1000} in shown["capped"]
     assert result.stderr == ""
     bad = lgm_config("check", write("bad.json", {"memory": {"tokenizer": 5}, "pruning": {}}), "--json")
