@@ -126,7 +126,13 @@ def test_lines_that_say_the_same(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("- knows C", "- knows C++"), ("- [ ] pay", "- [x] pay"), ("- 5", "- -5"), ("- likes it?", "- likes it"), ("🎉", "🎂")],
+    [
+        ("- knows C", "- knows C++"),
+        ("- [ ] pay", "- [x] pay"),
+        ("- 5", "- -5"),
+        ("- likes it?", "- likes it"),
+        ("🎉", "🎂"),
+    ],
 )
 def test_lines_that_do_not(one: str, other: str) -> None:
     assert folded(one) != folded(other)

@@ -1,0 +1,288 @@
+"""The verdict on what a model proposes as the new MEMORY.md. The model proposes, code decides. Pure.
+
+A proposal is the whole new file. It is refused unless it is complete, in the form of the file, says something, and is
+no refusal, chat, call or error; and unless what was there is still in it: no more than a third of what the old file
+said may be missing, more only as far as the size limit demands. Two things count as said although their words are gone:
+what a new entry, which *is* in the proposal, speaks of too, as newer corrects older; and what was there twice. If the
+proposal has dropped a line and not taken in the new entry about the same thing, it is refused whatever its size.
+
+What can be put right is put right: code fences and talk around the file go, so do secrets, duplicates and pins that no
+person set; pinned blocks and those that a person wrote are put back word for word; what exceeds the limit is cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from langchain_core.messages import BaseMessage
+
+from ..context.refusals import declines
+from ..context.text import message_text
+from ..context.verdict import Count, Rejected, accept, plain
+from ..search_text import words
+from .curated import Block, blocks_of, cut, distinct, folded, is_left_out, text_of
+from .redact import redact
+from .talk import is_talk_line
+
+MOST_LOST = 1 / 3
+"""Share of what the old file said that may be missing."""
+SUPERSEDED = 2
+"""Blocks that one new entry may correct."""
+_NO_LIMIT = 1 << 60
+_SMALL = frozenset(
+    ("the", "and", "for", "are", "was", "has", "had", "his", "her", "she", "its", "now", "not", "but", "user")
+)
+
+_FILE = re.compile(r"<memory_file>(.*)</memory_file>", re.DOTALL | re.IGNORECASE)
+_FILE_OPENING = re.compile(r"\s*(?:[^\n<]*\n)?\s*<memory_file>", re.IGNORECASE)
+_TAG = re.compile(r"\A&lt;curated_memory>(.*)&lt;/curated_memory>\Z", re.DOTALL)
+_FENCED = re.compile(r"^```(?:markdown|md|text)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+_LABEL = re.compile(r"[^\n]{1,300}[:：](?:\*\*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a proposal answers."""
+
+    was: str
+    """MEMORY.md as the model was shown it."""
+    entries: Sequence[str]
+    """The texts of the new entries."""
+    max_tokens: int
+    count: Count
+    person: Collection[str] = ()
+    """Prints of the blocks of `was` that a person wrote."""
+
+
+def judge(reply: BaseMessage | str, question: Question) -> str | Rejected:
+    """The new MEMORY.md, or why there is none."""
+    text = _said(reply, question)
+    if isinstance(text, Rejected):
+        return text
+    old = blocks_of(question.was)
+    blocks = [_unpinned(block, old) for block in blocks_of(redact(text)) if not is_left_out(block.text)]
+    if fault := _form(blocks, old) or _loss(blocks, old, question) or _swallowed(blocks, old, question):
+        return Rejected(fault)
+    blocks = distinct(_put_back(blocks, old, question.person), keep=question.person)
+    return cut(text_of(blocks), question.max_tokens, question.count, keep=question.person)
+
+
+# What was said
+
+
+def _said(reply: BaseMessage | str, question: Question) -> str | Rejected:
+    """The file in a reply, without what stands around it."""
+    answer = _accepted(reply)
+    text = _file_in(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
+    if isinstance(text, Rejected):
+        return text
+    known = {block.key for block in blocks_of(question.was)} | {folded(entry) for entry in question.entries}
+    text = _without_talk(text, known)
+    if isinstance(answer, Rejected):
+        # A file may begin with "I cannot eat nuts". Only what the model did not read must not look like a refusal.
+        new = text_of(block for block in blocks_of(text) if block.key not in known)
+        answer = _accepted(_with(reply, new or "kept"))
+    return answer if isinstance(answer, Rejected) else text
+
+
+def _accepted(reply: BaseMessage | str) -> str | Rejected:
+    return accept(reply, replaces=_NO_LIMIT, room=_NO_LIMIT, count=len)
+
+
+def _with(reply: BaseMessage | str, text: str) -> BaseMessage | str:
+    return reply.model_copy(update={"content": text}) if isinstance(reply, BaseMessage) else text
+
+
+def _file_in(text: str) -> str | Rejected:
+    if found := _FILE.search(text):
+        text = found[1].strip()
+    elif _FILE_OPENING.match(text):
+        return Rejected("the reply was cut off: the end of the file is missing")
+    if found := _TAG.match(text) or re.match(r"\A<curated_memory>(.*)</curated_memory>\Z", text, re.DOTALL):
+        text = found[1].strip()
+    fences = _FENCED.findall(text)
+    around = _FENCED.sub("", text)
+    if len(fences) == 1 and not any(block.level or block.is_item for block in blocks_of(around)):
+        return str(fences[0]).strip()
+    if text.count("```") % 2:
+        return Rejected("the reply was cut off: a code fence is not closed")
+    return text
+
+
+def _without_talk(text: str, known: Collection[str]) -> str:
+    """`text` without new lines before and behind the file that speak to whoever asked."""
+    blocks = blocks_of(text)
+
+    def is_talk(block: Block, following: Block | None) -> bool:
+        if block.level or block.is_item or len(block.lines) > 1 or block.key in known:
+            return False
+        label = following is not None and _LABEL.fullmatch(block.text) is not None and following.level > 0
+        return label or is_talk_line(block.text)
+
+    while len(blocks) > 1 and is_talk(blocks[0], blocks[1]):
+        del blocks[0]
+    while len(blocks) > 1 and (blocks[-1].is_rule or is_talk(blocks[-1], None)):
+        del blocks[-1]
+    return text_of(blocks)
+
+
+def _unpinned(block: Block, old: Sequence[Block]) -> Block:
+    """A block is pinned by a person only."""
+    if not block.pinned or any(one.pinned and one.key == block.key for one in old):
+        return block
+    return block.without_pin()
+
+
+# Form
+
+
+def _form(blocks: Sequence[Block], old: Sequence[Block]) -> str:
+    """What is wrong with the form of the file; "" where nothing is."""
+    said = [block for block in blocks if not block.level and not block.is_rule]
+    if not said:
+        return "the reply holds only headings" if blocks else "the reply holds no text"
+    known = {block.key for block in old}
+    if not any(block.level or block.is_item for block in blocks) and not all(block.key in known for block in said):
+        return "the reply is not in the form of the file: it has neither headings nor list items"
+    new = [block for block in said if block.key not in known]
+    if any(declines(_bare(block)) for block in new[:1] if not block.is_item or len(said) == 1):
+        return "the reply is a refusal"
+    return ""
+
+
+def _bare(block: Block) -> str:
+    return block.text.lstrip("-*+• ")
+
+
+# What must not be lost
+
+
+def _loss(blocks: Sequence[Block], old: Sequence[Block], question: Question) -> str:
+    """Why the proposal has lost too much; "" where it has not."""
+    before = distinct([block for block in old if not block.level and not block.is_rule])
+    now = _words(block.text for block in blocks if not block.level)
+    superseded = set(_superseded(before, now, question.entries))
+    left = [block for place, block in enumerate(before) if place not in superseded]
+    bags = [_words([block.text]) for block in left]
+    said = sum(map(len, bags))
+    if not said:
+        return ""
+    # Facts that share their words show in the size, others in the words.
+    chars = sum(len(block.key) for block in left)
+    kept_chars = sum(len(block.key) for block in blocks if not block.level)
+    lost = max(1 - sum(len(bag & now) for bag in bags) / said, 1 - kept_chars / chars)
+    total = question.count(question.was) + sum(map(question.count, question.entries))
+    most = max(MOST_LOST, 1 - (1 - MOST_LOST) * question.max_tokens / max(total, 1))
+    if lost <= most:
+        return ""
+    return f"the proposal leaves out {lost:.0%} of what the memory said, allowed are {most:.0%}"
+
+
+def _superseded(before: Sequence[Block], now: Collection[str], entries: Sequence[str]) -> Iterator[int]:
+    """Places of the blocks whose words are gone because a new entry, which is in the proposal, corrects them."""
+    gone = {place: bag for place, block in enumerate(before) if _share(bag := _telling([block.text]), now) < 1}
+    for entry in entries:
+        bag = _telling([entry])
+        if _share(bag, now) < 0.5:
+            continue
+        alike = sorted(gone, key=lambda place: (-_likeness(gone[place], bag), -place))
+        for place in alike[:SUPERSEDED]:
+            if gone[place] & bag:
+                yield place
+
+
+def _swallowed(blocks: Sequence[Block], old: Sequence[Block], question: Question) -> str:
+    """Whether a line is gone and the entry that speaks of the same is not there either."""
+    now = _words(block.text for block in blocks)
+    gone = [bag for block in old if not block.level and _share(bag := _telling([block.text]), now) < 0.5]
+    for entry in question.entries:
+        bag = _telling([entry])
+        if _share(bag, now) < 1 / 3 and any(one & bag for one in gone):
+            return "the proposal drops a line, and what is new about it is missing too"
+    return ""
+
+
+def _words(texts: Iterator[str] | Sequence[str]) -> set[str]:
+    return {word for text in texts for word in words(text)}
+
+
+def _telling(texts: Sequence[str]) -> set[str]:
+    """Words long enough to tell what a text is about, all of them where none is."""
+    found = _words(texts)
+    return {word for word in found if len(word) > (2 if word.isascii() else 1)} - _SMALL or found
+
+
+def _share(bag: Collection[str], now: Collection[str]) -> float:
+    return sum(word in now for word in bag) / len(bag) if bag else 1.0
+
+
+def _likeness(one: set[str], other: set[str]) -> float:
+    return len(one & other) / (len(one | other) or 1)
+
+
+# What is put back
+
+
+def _put_back(blocks: list[Block], old: Sequence[Block], person: Collection[str]) -> list[Block]:
+    """The proposal with every block in it that is pinned or a person's, word for word, under its heading."""
+    blocks = list(blocks)
+    done: list[Block] = []
+    for place, block in enumerate(old):
+        if not (block.pinned or block.print in person) or (block.level and not block.pinned):
+            continue
+        there = _found(blocks, block, done)
+        if there is not None and _may_stand(blocks[there], block, person, old):
+            blocks[there] = replace(block, above=blocks[there].above, parted=blocks[there].parted)
+            done.append(blocks[there])
+            continue
+        if there is not None:
+            del blocks[there]
+        before = [one.key for one in old[:place] if one.above == block.above and not one.level]
+        done.append(_insert(blocks, block, before))
+    return blocks
+
+
+def _found(blocks: Sequence[Block], block: Block, done: Sequence[Block]) -> int | None:
+    """Where the proposal has a block, best under the same heading; what stands for another one does not count."""
+    places = [place for place, new in enumerate(blocks) if new.key == block.key and not any(new is one for one in done)]
+    return min(places, key=lambda place: blocks[place].above[-1:] != block.above[-1:], default=None)
+
+
+def _may_stand(new: Block, block: Block, person: Collection[str], old: Sequence[Block]) -> bool:
+    """Whether a block may stand where the proposal has it: anywhere, unless a person wrote the heading too."""
+    if block.level or not block.above or new.above[-1:] == block.above[-1:]:
+        return True
+    heading = next((one for one in old if one.level and one.text == block.above[-1]), None)
+    return heading is None or not (heading.pinned or heading.print in person)
+
+
+def _insert(blocks: list[Block], block: Block, before: Sequence[str]) -> Block:
+    """Put a block under its heading, behind the last of those that stood before it there."""
+    start, end = 0, _section_end(blocks, 0)
+    heading = None if block.level or not block.above else _heading(blocks, block.above[-1])
+    if block.level or (block.above and heading is None):
+        if not block.level:
+            blocks += [Block((one,), (), True) for one in _missing(blocks, block.above)]
+        start = end = len(blocks)
+    elif heading is not None:
+        start, end = heading + 1, _section_end(blocks, heading + 1)
+    behind = [place + 1 for place in range(start, end) if blocks[place].key in before]
+    at = behind[-1] if behind else end if before else start
+    new = replace(block, parted=block.parted and at == start)
+    blocks.insert(at, new)
+    return new
+
+
+def _section_end(blocks: Sequence[Block], start: int) -> int:
+    return next((place for place in range(start, len(blocks)) if blocks[place].level), len(blocks))
+
+
+def _heading(blocks: Sequence[Block], text: str) -> int | None:
+    return next((place for place, one in enumerate(blocks) if one.level and one.key == folded(text)), None)
+
+
+def _missing(blocks: Sequence[Block], above: Sequence[str]) -> list[str]:
+    """The headings of a path that are not there, the innermost always."""
+    return [*(one for one in above[:-1] if _heading(blocks, one) is None), above[-1]]
