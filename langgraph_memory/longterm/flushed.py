@@ -31,7 +31,6 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS flush_claims (thread TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL)",
     "CREATE TABLE IF NOT EXISTS flush_failures (thread TEXT NOT NULL, digest TEXT NOT NULL, count INTEGER NOT NULL, "
     "PRIMARY KEY (thread, digest))",
-    "CREATE TABLE IF NOT EXISTS flush_known (since REAL NOT NULL)",
 )
 CLAIM_SECONDS = 10.0
 """How long a claim holds if it is not prolonged."""
@@ -147,20 +146,12 @@ def forget_thread(db: sqlite3.Connection, thread: str) -> None:
 # An index that was lost
 
 
-def is_known(db: sqlite3.Connection) -> bool:
-    """Whether the bookkeeping goes back to the beginning; not so in an index that was made anew."""
-    return db.execute("SELECT 1 FROM flush_known").fetchone() is not None
+def recover(db: sqlite3.Connection, thread: str, key: str) -> None:
+    """Take what the ledger says for the mark of a thread that has none: the newest message that it has entries of.
 
-
-def recover(db: sqlite3.Connection, sources: Iterable[tuple[str, Sequence[str]]], now: float) -> None:
-    """Take marks from what the ledger says: thread and message keys of its entries, oldest first.
-
-    Messages behind the newest one that an entry was made from are flushed again; what they say is mostly there already.
+    Messages behind it are flushed again; what they say is mostly there already, and that is not written twice.
     """
-    newest = {thread: keys[-1] for thread, keys in sources if keys}
-    marks = [(thread, key, UNKNOWN, 0.0) for thread, key in newest.items()]
-    db.executemany("INSERT OR IGNORE INTO flush_marks VALUES (?, ?, ?, ?)", marks)
-    db.execute("INSERT INTO flush_known VALUES (?)", (now,))
+    db.execute("INSERT OR IGNORE INTO flush_marks VALUES (?, ?, ?, ?)", (thread, clean_text(key), UNKNOWN, 0.0))
 
 
 # What is due
@@ -170,7 +161,8 @@ def set_due(
     db: sqlite3.Connection, thread: str, key: str, *, checkpoint: str | None = None, reason: str = "", now: float
 ) -> None:
     """Note that the messages of a thread up to `key` are to be flushed; one note a thread, the newest."""
-    db.execute("INSERT OR REPLACE INTO flush_due VALUES (?, ?, ?, ?, ?)", (thread, checkpoint, key, reason, now))
+    row = thread, checkpoint, clean_text(key), reason, now
+    db.execute("INSERT OR REPLACE INTO flush_due VALUES (?, ?, ?, ?, ?)", row)
 
 
 def due(db: sqlite3.Connection) -> list[Due]:
@@ -211,7 +203,7 @@ def release(db: sqlite3.Connection, thread: str, owner: str) -> None:
 
 
 def failed(db: sqlite3.Connection, thread: str, digest: str) -> int:
-    """Count a failure of the chunk that `digest` names; how many there are in a row."""
+    """Count a failure of the chunk that begins with the message of `digest`; how many there are in a row."""
     row = db.execute(
         "INSERT INTO flush_failures VALUES (?, ?, 1) "
         "ON CONFLICT (thread, digest) DO UPDATE SET count = count + 1 RETURNING count",

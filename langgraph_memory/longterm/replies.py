@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -81,15 +81,20 @@ _TEXT_KEYS = ("text", "content", "memory", "fact", "entry", "value", "note", "st
 _LIST_KEYS = ("entries", "memories", "facts", "items", "results", "notes", "data", "memory")
 
 
-def parse(reply: BaseMessage | str, *, messages: int, source: str = "") -> list[str] | Rejected:
-    """The texts in a reply about so many `messages`, whose text is `source`; none for `NO_REPLY`. Never raises."""
+def parse(
+    reply: BaseMessage | str, *, messages: int, source: str = "", known: Iterable[str] = ()
+) -> list[str] | Rejected:
+    """The texts in a reply about so many `messages`, whose text is `source`; none for `NO_REPLY`. Never raises.
+
+    Texts that are `known` already are left out, however many the reply repeats.
+    """
     try:
-        return _parsed(reply, messages, source)
+        return _parsed(reply, messages, source, known)
     except Exception as error:  # noqa: BLE001 - a reply may hold anything
         return Rejected(f"the reply cannot be read: {type(error).__name__}")
 
 
-def _parsed(reply: BaseMessage | str, messages: int, source: str) -> list[str] | Rejected:
+def _parsed(reply: BaseMessage | str, messages: int, source: str, known: Iterable[str]) -> list[str] | Rejected:
     if isinstance(reply, BaseMessage) and (reason := fault(reply)):
         return Rejected(reason)
     text = unwrapped(message_text(reply) if isinstance(reply, BaseMessage) else clean_text(reply))
@@ -105,16 +110,19 @@ def _parsed(reply: BaseMessage | str, messages: int, source: str) -> list[str] |
         return []
     if not usable(text if not is_list or text[0] in "[{" else f"Entries\n{text}"):
         return Rejected("the reply is a refusal, an error, a call or markup, not a list of memories")
-    return _judged([item for item in map(_tidy, said) if item], text, messages, source)
+    return _judged([item for item in map(_tidy, said) if item], text, messages, source, set(map(_squeezed, known)))
 
 
-def _judged(items: Sequence[str], text: str, messages: int, source: str) -> list[str] | Rejected:
+def _judged(
+    items: Sequence[str], text: str, messages: int, source: str, known: Collection[str]
+) -> list[str] | Rejected:
     entries = list({item.casefold(): item for item in items if not _is_nothing(item)}.values())
     if not entries:
         said_so = bool(items) or any(map(_is_nothing, text.splitlines()))
         return [] if said_so else Rejected("the reply holds nothing to remember, and does not say so")
     if all(map(declines, entries)):
         return Rejected("the reply is a refusal")
+    entries = [entry for entry in entries if _squeezed(entry) not in known]
     if len(entries) > (most := EACH * messages + SOME):
         return Rejected(f"the reply has {len(entries)} entries, allowed are {most} for {messages} messages")
     if _copies(entries, source):
