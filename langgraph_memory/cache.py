@@ -132,6 +132,14 @@ class ProcessCache:
             if self._claims.get(digest, ("", 0.0))[0] == owner:
                 del self._claims[digest]
 
+    def forget(self, holds: Callable[[str], bool]) -> int:
+        """Drop the summaries of which `holds` is true; how many that were."""
+        with self._lock:
+            gone = [digest for digest, (text, _) in self._texts.items() if holds(text)]
+            for digest in gone:
+                del self._texts[digest]
+        return len(gone)
+
     def add_usage(self, model: str, kind: str, usage: Mapping[str, Any] | None) -> None:
         with self._lock:
             self._usage = totals([*self._usage, _row(model, kind, usage)])
@@ -187,6 +195,18 @@ class FileCache:
     def release(self, digest: str, owner: str) -> None:
         with self._writing() as db:
             db.execute("DELETE FROM claims WHERE digest = ? AND owner = ?", (digest, owner))
+
+    def forget(self, holds: Callable[[str], bool]) -> int:
+        """Drop the summaries of which `holds` is true, and leave no byte of them in the file; how many that were."""
+        with self._connected() as db:
+            rows = db.execute("SELECT digest, text FROM summaries").fetchall()
+            gone = [(digest,) for digest, text in rows if holds(text)]
+            db.executemany("DELETE FROM summaries WHERE digest = ?", gone)
+            # Also for what was dropped before, whose bytes may still be there.
+            db.execute("VACUUM")
+            if db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise sqlite3.OperationalError("others are reading it, so what was dropped is still in its log")
+        return len(gone)
 
     def add_usage(self, model: str, kind: str, usage: Mapping[str, Any] | None) -> None:
         with self._writing() as db:
@@ -305,6 +325,11 @@ class Guarded:
     def release(self, digest: str, owner: str) -> None:
         self._near.release(digest, owner)
         self._tried(self._cache.release, self._near.release, digest, owner)
+
+    def forget(self, holds: Callable[[str], bool]) -> int:
+        """Drop the summaries of which `holds` is true. Raises what a cache raises: a text that stays has to be told."""
+        there = self._cache.forget(holds) if isinstance(self._cache, FileCache | ProcessCache) else 0
+        return max(there, self._near.forget(holds))
 
     def add_usage(self, model: str, kind: str, usage: Mapping[str, Any] | None) -> None:
         self._tried(self._cache.add_usage, self._near.add_usage, model, kind, usage)

@@ -4,7 +4,7 @@
 
 The text stands as it was given, its further lines indented by two blanks; what only programs need stands in a comment
 that Markdown does not show. The date is the file's. A list item or a line that a person wrote by hand is an entry too:
-its id is made from its text, its time is the beginning of the file's day.
+its id is made from its text, its time is what it begins with, or the beginning of the file's day.
 """
 
 from __future__ import annotations
@@ -12,27 +12,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime, time
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from uuid import uuid4
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from ..context.text import clean_text, to_json
+from ..context.text import clean_text, one_line, to_json
 from ..context.tokens import estimator_for
 from ..errors import LangGraphMemoryError
 
 EntryType = Literal["conversation", "fact", "summary", "tool_result"]
 
-_ITEM = re.compile(r"[-*+] +(.*)")
-_STAMP = re.compile(r"(\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)?)\s+(?:\[(\w+)\] )?(.*)", re.DOTALL)
-_ABOUT = re.compile(r"\A(.*)[ \n]<!-- lgm (\{[^\n]*\}) -->\s*\Z", re.DOTALL)
-"""Greedy: of several comments in one line the last is ours."""
-_TYPES = ("conversation", "fact", "summary", "tool_result")
+_ITEM = re.compile(r"(?:[-*+•]|[0-9]{1,3}[.)])[ \t]+(.*)")
+_HEADING = re.compile(r"#{1,6}(?:\s|$)")
+_MARKS = re.compile(r"[\s!-/:-@\[-`{-~]*")
+"""A line that says nothing: a rule, a fence, the line below the head of a table."""
+_STAMP = re.compile(
+    # A zone only behind seconds, as we write it: "09:00-10:30" is how people write how long something takes.
+    r"([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?)?)\s+"
+    rf"(?:\[({'|'.join(get_args(EntryType))})\] )?(.*)",
+    re.DOTALL,
+)
+_COMMENT, _COMMENT_END = "<!-- lgm ", " -->"
 _ID_CHARS = 200
+_SHOWN_CHARS = 200
 
 
 class EntryError(LangGraphMemoryError, ValueError):
@@ -51,6 +59,7 @@ class Entry:
     tokens: int = 0
     """Of the text, estimated unless they were given."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What JSON can hold."""
     thread_id: str | None = None
     checkpoint_id: str | None = None
     message_ids: tuple[str, ...] = ()
@@ -58,31 +67,25 @@ class Entry:
 
     @classmethod
     def of(cls, value: Entry | Mapping[str, Any] | str, *, now: datetime | None = None) -> Entry:
-        """An entry from itself, its text, or a mapping of the fields, of which only `text` is required.
+        """An entry from another one, a text, or a mapping of the fields, of which only `text` is required.
 
         `timestamp` is a `datetime` or ISO 8601; without a zone it is local, without a timestamp it is `now`.
         Raises `EntryError`.
         """
-        if isinstance(value, Entry):
-            return value
-        try:
-            given = _Given.model_validate({"text": value} if isinstance(value, str) else value)
-        except ValidationError as error:
-            raise EntryError(_problems(error)) from None
+        given = _given(value)
         text = _tidy(given.text)
         if not text:
-            raise EntryError(f"text: {given.text!r} is blank; an entry needs a text")
-        moment = given.timestamp or now or datetime.now()
+            raise EntryError(f"text: {_shown(given.text)} is blank; an entry needs a text")
         return cls(
             text,
             given.id or uuid4().hex,
-            moment if moment.tzinfo else moment.astimezone(),
+            _with_zone(given.timestamp or now or datetime.now()),
             given.type,
             given.tokens or estimator_for("auto").text(text),
-            json.loads(to_json(given.metadata)),
-            given.thread_id,
-            given.checkpoint_id,
-            tuple(given.message_ids),
+            _plain(given.metadata),
+            clean_text(given.thread_id) if given.thread_id else None,
+            clean_text(given.checkpoint_id) if given.checkpoint_id else None,
+            tuple(map(clean_text, given.message_ids)),
         )
 
     @property
@@ -94,7 +97,7 @@ class Entry:
 class _Given(BaseModel):
     """What may be given for an entry."""
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+    model_config = ConfigDict(extra="forbid")
 
     text: str
     id: Annotated[str, StringConstraints(max_length=_ID_CHARS, pattern=r"^\S+$")] | None = None
@@ -107,15 +110,47 @@ class _Given(BaseModel):
     message_ids: list[str] = Field(default=[], validation_alias=AliasChoices("message_ids", "messages"))
 
 
-def _problems(error: ValidationError) -> str:
-    lines = (
-        f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['input']!r}: {each['msg']}" for each in error.errors()
-    )
-    return "An entry cannot be made from this. " + "; ".join(lines)
+def _given(value: Any) -> _Given:
+    if isinstance(value, Entry):
+        value = {one.name: getattr(value, one.name) for one in fields(Entry)}
+    elif isinstance(value, str):
+        value = {"text": value}
+    elif not isinstance(value, Mapping):
+        raise EntryError(f"entry: {_shown(value)} is none; give a text, an Entry, or a mapping with a `text`")
+    try:
+        return _Given.model_validate(value)
+    except ValidationError as error:
+        problems = "; ".join(map(_problem, error.errors()))
+        raise EntryError(f"An entry cannot be made from this. {problems}") from None
 
 
-def _place(problem: ErrorDetails) -> str:
-    return ".".join(map(str, problem["loc"])) or "entry"
+def _problem(problem: ErrorDetails) -> str:
+    name = ".".join(map(str, problem["loc"])) or "entry"
+    if problem["type"] == "extra_forbidden":
+        return f"{name}: {_shown(problem['input'])}: there is no such field; allowed: {', '.join(_Given.model_fields)}"
+    return f"{name}: {_shown(problem['input'])}: {problem['msg']}"
+
+
+def _shown(value: object) -> str:
+    return one_line(repr(value), _SHOWN_CHARS)
+
+
+def _with_zone(moment: datetime) -> datetime:
+    try:
+        moment = moment if moment.tzinfo else moment.astimezone()
+        moment.astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise EntryError(f"timestamp: {moment.isoformat()} has no local day here ({error})") from None
+    return moment
+
+
+def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata as it will be read again."""
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, default=str, allow_nan=False)
+        return dict(json.loads(clean_text(text)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EntryError(f"metadata: {_shown(metadata)} cannot be written as JSON: {error}") from None
 
 
 def _tidy(text: str) -> str:
@@ -138,10 +173,11 @@ def to_lines(entry: Entry) -> str:
         "tokens": entry.tokens,
         "metadata": dict(entry.metadata),
     }
-    # A comment ends at the first "-->", so none may stand in it.
-    comment = to_json({key: value for key, value in about.items() if value}).replace("-->", "--\\u003e")
+    comment = clean_text(to_json({key: value for key, value in about.items() if value}))
+    # So that no comment begins or ends in this one.
+    comment = comment.replace("<", "\\u003c").replace(">", "\\u003e")
     text = entry.text.replace("\n", "\n  ")
-    return f"- {moment.timetz().isoformat()} [{entry.type}] {text} <!-- lgm {clean_text(comment)} -->\n"
+    return f"- {moment.timetz().isoformat()} [{entry.type}] {text} {_COMMENT}{comment}{_COMMENT_END}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +189,24 @@ class Placed:
     last: int
 
 
-def read_lines(text: str, day: date) -> list[Placed]:
-    """The entries in a ledger, or in any Markdown that a person wrote: its list items and its other lines."""
+def read_lines(text: str, day: date, *, file: str | None = None) -> list[Placed]:
+    """The entries in a ledger, or in any Markdown that a person wrote: its list items and its other lines.
+
+    `file` takes the place of the day in the ids of what has none, where the day is not that of the file for good.
+    """
     beginning = datetime.combine(day, time()).astimezone()
-    seen: dict[str, int] = {}
-    return [
-        Placed(_entry("\n".join(lines), beginning, seen), first, first + len(lines) - 1)
-        for first, lines in _items(text.split("\n"))
-    ]
+    made = _Made(file or day.isoformat())
+    found = []
+    for first, lines in _items(text.split("\n")):
+        if entry := _entry("\n".join(lines), beginning, made):
+            found.append(Placed(entry, first, first + len(lines) - 1))
+    return found
+
+
+def without_comment(line: str) -> str:
+    """A line of a ledger as a reader sees it."""
+    body = line.rstrip()
+    return _parted(body)[0].rstrip() + line[len(body) :]
 
 
 def _items(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
@@ -168,70 +214,80 @@ def _items(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     open_item: list[str] = []
     first = blank = 0
     is_list = False
-    for number, line in enumerate(map(_without_return, lines), 1):
-        item = _ITEM.fullmatch(line)
-        if open_item and is_list and line.startswith("  ") and line.strip():
-            open_item += [""] * blank + [line[2:]]
-            blank = 0
-        elif not line.strip():
+    for number, line in enumerate(lines, 1):
+        if not (said := line.strip()):
             blank += 1
+        elif open_item and is_list and line.startswith(("  ", "\t")):
+            inner = line.removesuffix("\r")
+            open_item += [""] * blank + [inner[1:] if inner.startswith("\t") else inner[2:]]
+            blank = 0
         else:
             if open_item:
                 yield first, open_item
-            open_item, first, blank, is_list = [], number, 0, item is not None
-            if item or not line.startswith("#"):
-                open_item = [item[1] if item else line.strip()]
+            item = _ITEM.fullmatch(said)
+            open_item, first, blank, is_list = [item[1] if item else said], number, 0, item is not None
+            if not is_list and (_HEADING.match(said) or _MARKS.fullmatch(said)):
+                open_item = []
     if open_item:
         yield first, open_item
 
 
-def _without_return(line: str) -> str:
-    return line.removesuffix("\r")
+class _Made:
+    """Makes the ids of entries that have none: of equal texts each has its own, whatever else stands in the file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._seen: dict[str, int] = {}
+
+    def id(self, text: str) -> str:
+        number = self._seen[text] = self._seen.get(text, 0) + 1
+        return blake2b(f"{self._file}\n{number}\n{text}".encode(), digest_size=16).hexdigest()
 
 
-def _entry(text: str, beginning: datetime, seen: dict[str, int]) -> Entry:
-    about, found = {}, _ABOUT.match(text)
-    if found:
-        try:
-            about = json.loads(found[2])
-        except ValueError:
-            found = None
-    if found:
-        text = found[1]
-    moment, kind = beginning, "fact"
-    if stamp := _STAMP.fullmatch(text):
-        moment, kind, text = _moment(beginning, stamp[1]), stamp[2] or kind, stamp[3]
-    text = text.strip()
-    number = seen[text] = seen.get(text, 0) + 1
-    made = blake2b(f"{beginning.date()}\n{number}\n{text}".encode(), digest_size=16).hexdigest()
+def _entry(said: str, beginning: datetime, made: _Made) -> Entry | None:
+    text, about = _parted(said)
+    moment, kind, text = _stamped(text, beginning)
+    if not (text := _tidy(text)):
+        return None
+    metadata, messages = about.get("metadata"), about.get("messages")
     return Entry(
         text,
-        str(about.get("id") or made),
+        _text(about.get("id")) or made.id(text),
         moment,
-        kind if kind in _TYPES else "fact",  # type: ignore[arg-type]
+        kind,
         _number(about.get("tokens")) or estimator_for("auto").text(text),
-        about["metadata"] if isinstance(about.get("metadata"), dict) else {},
+        metadata if isinstance(metadata, dict) else {},
         _text(about.get("thread")),
         _text(about.get("checkpoint")),
-        tuple(map(str, about["messages"])) if isinstance(about.get("messages"), list) else (),
+        tuple(map(str, messages)) if isinstance(messages, list) else (),
     )
 
 
+def _parted(text: str) -> tuple[str, dict[str, Any]]:
+    """What was said, and what our comment behind it says."""
+    body = text.rstrip()
+    start = body.rfind(_COMMENT + "{")
+    if start >= 0 and body.endswith(_COMMENT_END) and "\n" not in body[start:] and not body[start - 1 : start].strip():
+        with suppress(ValueError, RecursionError):
+            return body[:start], json.loads(body[start + len(_COMMENT) : -len(_COMMENT_END)])
+    return text, {}
+
+
+def _stamped(text: str, beginning: datetime) -> tuple[datetime, EntryType, str]:
+    """The time and the type that stand in front of a text, and the text."""
+    if stamp := _STAMP.fullmatch(text):
+        with suppress(ValueError, OverflowError):
+            moment = datetime.combine(beginning.date(), time.fromisoformat(stamp[1]))
+            return moment if moment.tzinfo else moment.astimezone(), stamp[2] or "fact", stamp[3]  # type: ignore[return-value]
+    return beginning, "fact", text
+
+
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    return value if type(value) is int and value > 0 else 0
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _moment(beginning: datetime, stamp: str) -> datetime:
-    try:
-        clock = time.fromisoformat(stamp)
-    except ValueError:
-        return beginning
-    moment = datetime.combine(beginning.date(), clock)
-    return moment if moment.tzinfo else moment.astimezone()
+    return value if isinstance(value, str) and value else None
 
 
 def with_text(entry: Entry, text: str) -> Entry:

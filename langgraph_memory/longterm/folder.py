@@ -2,23 +2,25 @@
 
 A file is replaced by a temporary one that is synced and renamed, or appended to with one write that is taken back where
 it fails, so a reader sees whole files. Folders are made when something is first written, for their owner only. Nothing
-is followed out of the workspace: a folder that leads elsewhere and a file that is a symbolic link are refused.
+is followed elsewhere: below the workspace, which may itself be a link, symbolic links and what is no file are refused.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from ..errors import LangGraphMemoryError
 from ..namespace import Namespace, folder_of
+from ..sessions import FOLDER as SESSIONS
 from ..sessions import LOCK, LOCK_SECONDS
 
 MEMORY = "MEMORY.md"
@@ -26,6 +28,12 @@ LEDGER = "memory"
 ARCHIVE = "memory/archive"
 HISTORY = "memory/history"
 STATE = "memory/.state.json"
+DAMAGED = ".damaged-"
+POLL_SECONDS = 0.01
+
+_TEMPORARY = ".lgm-", ".tmp"
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Without waiting: a pipe in the place of a file would never open."""
 
 
 class WorkspaceError(LangGraphMemoryError, OSError):
@@ -33,60 +41,90 @@ class WorkspaceError(LangGraphMemoryError, OSError):
 
 
 class Folder:
-    """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts.
+    """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts."""
 
-    A namespace that was found on the disk is given by its folder.
-    """
-
-    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
-        self.workspace = workspace
-        self.path = namespace if isinstance(namespace, Path) else folder_of(workspace, namespace)
+    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
+        self.workspace = Path(workspace).absolute()
+        self.path = folder_of(self.workspace, namespace)
         # Taken again by the thread that holds it, never by another one: a lock keeps a count a thread.
-        self._lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600)
+        self._lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600, poll_interval=POLL_SECONDS)
 
     @contextmanager
     def locked(self, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """Hold the lock of the namespace, in this thread and no other, in this process and no other.
 
-        Raises `WorkspaceError` after `seconds`, and where the folder cannot be made.
+        Raises `WorkspaceError` after `seconds`, and where the folder cannot be made or written.
         """
         self._make(self.path)
+        if (self.path / LOCK).is_symlink():
+            raise _refused(self.path / LOCK, OSError(errno.ELOOP, ""))
         try:
-            with self._lock.acquire(timeout=seconds):
-                yield
+            held = self._lock.acquire(timeout=seconds)
         except Timeout:
             raise WorkspaceError(
                 f"{self.path}: another process or thread has been writing this memory for {seconds:g} s; try again."
             ) from None
+        except OSError as error:
+            raise _refused(self.path, error) from error
+        with held:
+            yield
+
+    def exists(self) -> bool:
+        """Whether anything was written yet. Raises `WorkspaceError` for a folder that leads elsewhere."""
+        return self._inside("-").parent.is_dir()
+
+    # Reading
 
     def bytes_of(self, name: str) -> bytes | None:
         """What a file holds; None where there is none."""
         try:
-            descriptor = os.open(self._inside(name), os.O_RDONLY | _NOFOLLOW)
+            descriptor = self._opened(name, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise _refused(self.path / name, error) from error
         with os.fdopen(descriptor, "rb") as file:
             return file.read()
 
     def size(self, name: str) -> int:
         """Bytes of a file, 0 where there is none."""
         try:
-            return self._inside(name).lstat().st_size
+            return self.stat(name).st_size
         except (FileNotFoundError, NotADirectoryError):
             return 0
 
     def stat(self, name: str) -> os.stat_result:
         return self._inside(name).lstat()
 
+    def ends_line(self, name: str) -> bool:
+        """Whether what is appended to a file begins a line of its own."""
+        descriptor = self._opened(name, os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            return not size or os.pread(descriptor, 1, size - 1) == b"\n"
+        finally:
+            os.close(descriptor)
+
+    def names(self, folder: str = "", suffix: str = ".md") -> list[str]:
+        """Names of the visible files in one of the folders that end in `suffix`, in order."""
+        return sorted(name for name, _ in self._found(folder, suffix) if not name.rpartition("/")[2].startswith("."))
+
+    def stats(self, folder: str, suffix: str = ".md") -> dict[str, os.stat_result]:
+        """As `names`, each with its size and times, looked at once."""
+        found: dict[str, os.stat_result] = {}
+        for name, one in sorted(self._found(folder, suffix)):
+            with suppress(FileNotFoundError):
+                if not one.name.startswith("."):
+                    found[name] = one.stat(follow_symlinks=False)
+        return found
+
+    # Writing
+
     def replace(self, name: str, data: bytes) -> None:
         """Write a whole file in place of the one there may be. Raises `OSError` and leaves that as it was."""
         path = self._inside(name)
         if path.is_symlink():
-            raise _refused(path, OSError(errno.ELOOP, "is a symbolic link"))
+            raise _refused(path, OSError(errno.ELOOP, ""))
         self._make(path.parent)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY[0], suffix=_TEMPORARY[1])
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -102,71 +140,100 @@ class Folder:
         """Add to the end of a file. Raises `OSError` and leaves it as it was."""
         path = self._inside(name)
         self._make(path.parent)
+        descriptor = self._opened(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _NOFOLLOW, 0o600)
-        except OSError as error:
-            raise _refused(path, error) from error
-        try:
-            size, left = os.fstat(descriptor).st_size, memoryview(data)
+            size = os.fstat(descriptor).st_size
             try:
+                left = memoryview(data)
                 while left:
                     left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)
-            except OSError:
+            except BaseException:
                 os.ftruncate(descriptor, size)
                 raise
+            if not size:
+                _sync_folder(path.parent)
             return os.fstat(descriptor)
         finally:
             os.close(descriptor)
 
     def truncate(self, name: str, size: int) -> None:
-        os.truncate(self._inside(name), size)
-
-    def rename(self, name: str, new: str) -> None:
-        target = self._inside(new)
-        self._make(target.parent)
-        self._inside(name).rename(target)
-        _sync_folder(target.parent)
+        descriptor = self._opened(name, os.O_RDWR)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
 
     def remove(self, name: str) -> None:
         self._inside(name).unlink(missing_ok=True)
 
-    def names(self, folder: str = "", suffix: str = ".md") -> list[str]:
-        """Names of the visible files in one of the folders that end in `suffix`, in order."""
-        base = self._inside(f"{folder}/-").parent if folder else self.path
-        try:
-            with os.scandir(base) as found:
-                names = [one.name for one in found if one.name.endswith(suffix) and one.is_file(follow_symlinks=False)]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return [f"{folder}/{name}" if folder else name for name in sorted(names) if not name.startswith(".")]
-
     def keep_aside(self, name: str) -> str:
-        """Copy a file that cannot be read beside itself, for a person to look at; the copy's name."""
-        aside = f"{name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-        self.replace(aside, self.bytes_of(name) or b"")
+        """Copy a file that cannot be read beside itself, once, for a person to look at; the copy's name."""
+        data = self.bytes_of(name) or b""
+        aside = f"{name}{DAMAGED}{blake2b(data, digest_size=6).hexdigest()}"
+        if not self.size(aside):
+            self.replace(aside, data)
         return aside
 
+    def copies(self) -> list[str]:
+        """Names of what was kept aside."""
+        return [name for folder in ("", LEDGER) for name, _ in self._found(folder, "") if DAMAGED in name]
+
+    def others(self, folder: str) -> list[str]:
+        """Names of the files in a folder, hidden ones too, but for the lock and our temporary files."""
+        found = (name for name, one in self._found(folder, "") if not one.name.startswith(_TEMPORARY[0]))
+        return sorted(name for name in found if name != LOCK)
+
+    def sweep(self) -> None:
+        """Remove what a crash left of files that were about to be replaced; under the lock."""
+        for folder in ("", LEDGER, ARCHIVE, HISTORY, SESSIONS):
+            for name, one in self._found(folder, _TEMPORARY[1]):
+                if one.name.startswith(_TEMPORARY[0]):
+                    self.remove(name)
+
+    def _found(self, folder: str, suffix: str) -> list[tuple[str, os.DirEntry[str]]]:
+        """The files in a folder; symbolic links are none."""
+        base = self._inside(f"{folder}/-" if folder else "-").parent
+        try:
+            with os.scandir(base) as found:
+                files = [one for one in found if one.name.endswith(suffix) and one.is_file(follow_symlinks=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [(f"{folder}/{one.name}" if folder else one.name, one) for one in files]
+
+    def _opened(self, name: str, flags: int) -> int:
+        """A descriptor of a file, which is one. Raises `FileNotFoundError` as it is, else `WorkspaceError`."""
+        path = self._inside(name)
+        try:
+            descriptor = os.open(path, flags | _FLAGS, 0o600)
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except OSError as error:
+            raise _refused(path, error) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise WorkspaceError(f"{path}: is no file")
+        return descriptor
+
     def _inside(self, name: str) -> Path:
-        """The path of a file whose folder does not lead out of the workspace."""
+        """The path of a file whose folder is where its name says."""
         path = self.path / name
-        root, parent = os.path.realpath(self.workspace), os.path.realpath(path.parent)
-        if os.path.commonpath([root, parent]) != root:
-            raise WorkspaceError(f"{path}: its folder leads out of the workspace, to {parent}; memory stays inside.")
+        try:
+            root, parent = os.path.realpath(self.workspace), os.path.realpath(path.parent)
+        except (ValueError, OSError) as error:
+            raise WorkspaceError(f"{name!r} is no name of a file: {error}") from None
+        if Path(parent) != Path(root, path.parent.relative_to(self.workspace)):
+            raise WorkspaceError(f"{path}: its folder leads to {parent}; memory stays in its own folder.")
         return path
 
     def _make(self, folder: Path) -> None:
-        if folder != self.workspace:
-            self._inside(f"{folder.relative_to(self.path)}/-")
+        self._inside(f"{folder.relative_to(self.path)}/-")
         try:
             for one in (*reversed(folder.parents), folder):
                 if not one.exists():
                     one.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise WorkspaceError(f"{folder}: the folder cannot be made: {error.strerror or error}") from error
-
-
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def _refused(path: Path, error: OSError) -> WorkspaceError:

@@ -1,79 +1,149 @@
 """Forgetting a text: taking it out of every file of long-term memory, and out of what the index has on its pages.
 
-The unit is an entry, a line of Markdown or a logged message: what holds the text goes as a whole. A logged message
-leaves its key behind, so that it is not logged anew. The threads keep their messages; those go with the thread.
+The unit is an entry, a line of Markdown or a logged message: what holds the text goes as a whole, and everything else
+stays byte for byte. A logged message leaves its key behind, so that it is not logged anew. Case, width, accents and
+white space are not told apart, and JSON is looked at without its escapes. The names by which programs find things —
+ids, types, file names — are no text. The threads keep their messages; those go with the thread.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import logging
+import re
+import sqlite3
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..context.text import to_json
+from ..context.text import clean_text, to_json
+from ..errors import LangGraphMemoryError
 from ..search_text import Query, fold
 from ..sessions import FOLDER as SESSIONS
-from .entry import read_lines
+from .entry import Entry, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
+from .index import DamagedIndexError, IndexUnusableError, print_of
 
 if TYPE_CHECKING:
     from .keeper import Keeper
 
+logger = logging.getLogger(__name__)
+
 SHORTEST = 3
-"""Characters of a text in a script with blanks between words; a shorter one stands in nearly everything."""
+SHORTEST_WIDE = 2
+"""Of Chinese, Japanese and Korean characters. What is shorter stands in nearly everything."""
 Holds = Callable[[str], bool]
 
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([\"\\/bfnrt]))")
+_PLAIN = {"b": " ", "f": " ", "n": "\n", "r": "\n", "t": "\t"}
+_DEPTH = 4
+"""How often JSON may stand inside JSON."""
+_NAMES = frozenset({"id", "type", "role", "status", "tool_call_id", "index"})
+"""What stands under these keys is no text."""
+_NAMING = frozenset({"args", "arguments", "input", "metadata"})
+"""Under these, keys are somebody's text too."""
+_MARKS = frozenset({"v", "upto", "recent", "skipped"})
+INDEX = "index.db"
+CACHE = "cache.db"
 
-def forget(keeper: Keeper, text: str) -> int:
-    """Remove what holds `text`, which may be an entry's id, under the lock that the caller has; in how many places."""
-    keeper.sync()
-    holds = _test(text)
-    names = [MEMORY, *keeper.folder.names(LEDGER), *keeper.folder.names(ARCHIVE), *keeper.folder.names(HISTORY)]
-    count = sum(_without(keeper, name, holds) for name in names)
-    count += sum(_logged(keeper, name, holds) for name in keeper.folder.names(SESSIONS, ".jsonl"))
-    count += sum(_aside(keeper, name, holds) for name in _damaged(keeper))
-    keeper.sync()
-    keeper.index.forget()
-    return count
 
-
-def _test(text: str) -> Holds:
+def holding(text: str) -> Holds:
+    """Whether something holds `text`, however it is written. Raises `WorkspaceError` for one that is too short."""
     needle = _flat(text)
-    if len(needle) < (SHORTEST if needle.isascii() else 1) or not Query.of(text):
+    wide = all(unicodedata.east_asian_width(char) in "WF" for char in needle if char.isalnum())
+    if len(needle) < (SHORTEST_WIDE if wide else SHORTEST) or not Query.of(text):
         raise WorkspaceError(
-            f"{text!r} is too short to be forgotten by; give at least {SHORTEST} characters, or the id of an entry."
+            f"{text!r} is too short to be forgotten by; give at least {SHORTEST} characters ({SHORTEST_WIDE} of "
+            "Chinese, Japanese or Korean), or the id of an entry."
         )
-    return lambda said: needle in _flat(said)
+    raw = clean_text(text).casefold()
+    return lambda said: any(needle in _flat(form) or raw in form.casefold() for form in _forms(said))
 
 
 def _flat(text: str) -> str:
-    return " ".join(fold(text).split())
+    return " ".join(fold(clean_text(text)).split())
 
 
-def _without(keeper: Keeper, name: str, holds: Holds) -> int:
-    """Take out of a Markdown file the entries, and any other lines, that hold the text."""
+def _forms(text: str) -> Iterator[str]:
+    """A text as it stands and without the escapes of JSON in it."""
+    yield text
+    for _ in range(_DEPTH):
+        plain = clean_text(_ESCAPE.sub(_unescaped, text))
+        if plain == text:
+            return
+        yield plain
+        text = plain
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _PLAIN.get(found[2], found[2])
+
+
+def forget(keeper: Keeper, text: str) -> int:
+    """Remove what holds `text`, under the lock that the caller has; in how many places it was."""
+    folder = keeper.folder
+    files = [MEMORY, *(name for each in (LEDGER, ARCHIVE, HISTORY) for name in folder.names(each))]
+    if same := _said_by(keeper, files, text):
+        count = sum(_without(keeper, name, lambda one: one.id == text or print_of(one.text) in same) for name in files)
+    else:
+        holds = holding(text)
+        count = sum(_without(keeper, name, lambda one: holds(_told(one)), holds) for name in files)
+        count += sum(_logged(keeper, name, holds) for name in folder.names(SESSIONS, ".jsonl"))
+        count += sum(_kept_aside(keeper, name, holds) for name in folder.copies())
+        count += _noted(keeper, holds)
+        _report_others(keeper, files, holds)
+    folder.sweep()
+    _clean_index(keeper)
+    return count
+
+
+def _said_by(keeper: Keeper, files: Sequence[str], id_: str) -> set[bytes]:
+    """Prints of what the entries with an id say."""
+    return {print_of(row.entry.text) for name in files for row in keeper.rows(name) if row.entry.id == id_}
+
+
+# Markdown
+
+
+def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Holds = lambda _: False) -> int:
+    """Take out of a file the entries that go, and any other lines that hold the text."""
     if (data := keeper.folder.bytes_of(name)) is None:
         return 0
-    text = data.decode(errors="replace")
-    lines, gone, ids = text.split("\n"), set[int](), []
-    count = 0
-    for placed in read_lines(text, datetime.now(UTC).date()):
-        span = range(placed.first - 1, placed.last)
-        told = "\n".join([placed.entry.text, to_json(dict(placed.entry.metadata)), *(lines[i] for i in span)])
-        if holds(told):
-            gone.update(span)
-            ids.append(placed.entry.id)
-            count += 1
-    headings = {i for i, line in enumerate(lines) if i not in gone and holds(line)}
-    if gone or headings:
-        _move_watermark(keeper, name, ids)
-        left = "\n".join(line for i, line in enumerate(lines) if i not in gone | headings)
-        keeper.folder.replace(name, left.encode(errors="replace"))
-    return count + len(headings)
+    # Whatever is no UTF-8 comes back as the bytes it was.
+    lines = data.decode(errors="surrogateescape").split("\n")
+    entries = [placed for placed in keeper.placed(name, data) if goes(placed.entry)]
+    gone = {place for one in entries for place in range(one.first - 1, one.last)}
+    held = {place for one in keeper.placed(name, data) for place in range(one.first - 1, one.last)}
+    others = [{place} for place, line in enumerate(lines) if place not in held and holds(line)]
+    count = len(entries) + len(others)
+    gone.update(*others)
+    while across := _across([(place, line) for place, line in enumerate(lines) if place not in gone], holds):
+        gone |= across
+        count += 1
+    if gone:
+        _move_watermark(keeper, name, {one.entry.id for one in entries})
+        left = "\n".join(line for place, line in enumerate(lines) if place not in gone)
+        keeper.folder.replace(name, left.encode(errors="surrogateescape"))
+    return count
 
 
-def _move_watermark(keeper: Keeper, name: str, gone: list[str]) -> None:
+def _told(entry: Entry) -> str:
+    return "\n".join([entry.text, *_texts(dict(entry.metadata), naming=True)])
+
+
+def _across(lines: Sequence[tuple[int, str]], holds: Holds) -> set[int]:
+    """The first lines that hold the text only together."""
+    said = [without_comment(line) for _, line in lines]
+    if not holds("\n".join(said)):
+        return set()
+    end = bisect_left(range(len(said)), True, key=lambda end: holds("\n".join(said[: end + 1]))) + 1
+    start = bisect_left(range(end), True, key=lambda start: not holds("\n".join(said[start:end]))) - 1
+    return {place for place, _ in lines[start:end]}
+
+
+def _move_watermark(keeper: Keeper, name: str, gone: Collection[str]) -> None:
     """A ledger that is done up to an entry that goes is done up to the one before it."""
     state = keeper.state()
     done = state.get("upto")
@@ -85,62 +155,105 @@ def _move_watermark(keeper: Keeper, name: str, gone: list[str]) -> None:
     keeper.write_state({**state, "upto": done})
 
 
+# Logged messages
+
+
 def _logged(keeper: Keeper, name: str, holds: Holds) -> int:
-    """Empty the logged messages that hold the text."""
-    lines = (keeper.folder.bytes_of(name) or b"").decode(errors="replace").split("\n")
+    """Empty the logged messages that hold the text; what is no message goes whole."""
+    lines = (keeper.folder.bytes_of(name) or b"").decode(errors="surrogateescape").split("\n")
     kept, count = [], 0
     for line in lines:
-        if holds("\n".join([line, *_texts(_parsed(line))])):
+        message = _parsed(line)
+        if not holds(line if message is None else "\n".join(_texts(_data(message)))):
+            kept.append(line)
+        else:
             count += 1
-            line = _emptied(_parsed(line))
-        kept.append(line)
+            kept += _emptied(message)
     if count:
-        keeper.folder.replace(name, "\n".join(kept).encode(errors="replace"))
+        keeper.folder.replace(name, "\n".join(kept).encode(errors="surrogateescape"))
     return count
 
 
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+def _parsed(text: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    stack = [value]
+def _data(message: Any) -> Any:
+    return message["data"] if isinstance(message, dict) and "data" in message else message
+
+
+def _texts(value: Any, *, naming: bool = False) -> Iterator[str]:
+    """The texts in a value that was JSON; with `naming`, keys are such."""
+    stack = [(value, naming)]
     while stack:
-        one = stack.pop()
+        one, naming = stack.pop()
         if isinstance(one, dict):
-            stack += one.values()
+            stack += [(key, True) for key in one if naming]
+            stack += [(each, naming or key in _NAMING) for key, each in one.items() if naming or key not in _NAMES]
         elif isinstance(one, list):
-            stack += one
-        elif isinstance(one, str):
-            yield one
+            stack += [(each, naming) for each in one]
+        elif one is not None:
+            yield str(one)
 
 
-def _emptied(message: Any) -> str:
-    """The line without what was said; a torn one goes whole."""
+def _emptied(message: Any) -> list[str]:
+    """The line of a message without what was said, if it has a key; it still is a message when it is read."""
     if not isinstance(message, dict) or "id" not in message:
-        return ""
+        return []
+    data = _data(message)
+    names = {key: data[key] for key in sorted(_NAMES & data.keys())} if isinstance(data, dict) else {}
     kept = {key: message[key] for key in ("thread", "logged", "type") if key in message}
-    return f'{{"id": {json.dumps(message["id"])}, {to_json({**kept, "forgotten": True, "data": {}})[1:]}'
+    rest = clean_text(to_json({**kept, "forgotten": True, "data": {"content": "", **names}}))
+    return [f'{{"id": {json.dumps(message["id"])}, {rest[1:]}']
 
 
-def _damaged(keeper: Keeper) -> Iterator[str]:
-    for folder in ("", LEDGER):
-        yield from (name for name in keeper.folder.names(folder, "") if ".damaged-" in name)
-    if keeper.folder.size(STATE):
-        yield STATE
+# What else there is
 
 
-def _aside(keeper: Keeper, name: str, holds: Holds) -> int:
-    """Remove a copy of a damaged file, or what consolidation noted, where the text stands in it."""
-    data = keeper.folder.bytes_of(name) or b""
-    if not holds(data.decode(errors="replace")):
+def _kept_aside(keeper: Keeper, name: str, holds: Holds) -> int:
+    """Remove a copy of a damaged file in which the text stands."""
+    if not holds((keeper.folder.bytes_of(name) or b"").decode(errors="replace")):
         return 0
-    if name == STATE:
-        state = keeper.state()
-        keeper.write_state({key: value for key, value in state.items() if not holds(to_json(value))})
-    else:
-        keeper.folder.remove(name)
+    keeper.folder.remove(name)
     return 1
+
+
+def _noted(keeper: Keeper, holds: Holds) -> int:
+    """Remove what consolidation noted where it holds the text; how far it is says nothing."""
+    state = keeper.state()
+    gone = [key for key, value in state.items() if key not in _MARKS and holds("\n".join(_texts(value, naming=True)))]
+    if gone:
+        keeper.write_state({key: value for key, value in state.items() if key not in gone})
+    return len(gone)
+
+
+def _report_others(keeper: Keeper, files: Collection[str], holds: Holds) -> None:
+    """Tell of files that others have put here, which are theirs to change."""
+    for folder in ("", LEDGER, ARCHIVE, HISTORY, SESSIONS):
+        for name in keeper.folder.others(folder):
+            ours = name in files or name == STATE or name.startswith((INDEX, CACHE)) or name.endswith(".jsonl")
+            if not ours and holds((keeper.folder.bytes_of(name) or b"").decode(errors="replace")):
+                logger.warning("%s holds what was to be forgotten; it is not ours", keeper.folder.path / name)
+
+
+def _clean_index(keeper: Keeper) -> None:
+    """Leave nothing of what was removed in the index, nor in damaged ones, whose pages cannot be searched."""
+    try:
+        try:
+            keeper.sync()
+            keeper.index.forget()
+        except DamagedIndexError:
+            keeper.sync()
+        if rest := keeper.folder.size(f"{INDEX}-wal"):
+            raise IndexUnusableError(f"{rest} bytes of what was written last are in use")
+    except (sqlite3.Error, OSError, LangGraphMemoryError) as error:
+        raise WorkspaceError(
+            f"{keeper.index.path}: the text is out of the files, but perhaps not out of the index: {error}. "
+            "Forget it once more, or delete the index; it is made anew."
+        ) from error
+    finally:
+        for name in keeper.folder.copies():
+            if name.startswith(INDEX):
+                keeper.folder.remove(name)

@@ -10,41 +10,51 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, date, datetime
 from hashlib import blake2b
 from itertools import groupby
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, TypeVar
 
+from ..context.text import clean_text
 from ..namespace import Namespace
-from .entry import Entry, lines_of, read_lines
+from .entry import Entry, EntryError, Placed, lines_of, read_lines, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, Folder, WorkspaceError
-from .forgetting import forget
+from .forgetting import INDEX, forget, holding
 from .index import DamagedIndexError, Hit, Index, IndexUnusableError, Row, Stamp, print_of
 from .scan import scan
 
 logger = logging.getLogger(__name__)
 
-INDEX = "index.db"
 VERSION = 1
 SYNC_SECONDS = 5.0
 """How long a search waits for a writer before it searches what is indexed already."""
 MOST_LINES = 2000
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS journal (path TEXT NOT NULL, size INTEGER NOT NULL, text TEXT NOT NULL)",
+    # `mtime_ns` is that of the file when the index was in step with it, -1 where it was not.
+    "CREATE TABLE IF NOT EXISTS journal (path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
+    "text TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS tails (path TEXT PRIMARY KEY, size INTEGER NOT NULL, lines INTEGER NOT NULL)",
 )
 Within = Callable[[sqlite3.Connection], None]
 UNUSABLE = (sqlite3.Error, OSError, DamagedIndexError, IndexUnusableError)
 """What an index raises that cannot be read or written; no reason to fail what does not need it."""
 
-_DAY = re.compile(r"memory/(?:archive/)?(\d{4}-\d\d-\d\d)\.md")
-_READABLE = re.compile(r"MEMORY\.md|memory/(?:archive/|history/)?[^/\0]+\.md")
-_COMMENT = re.compile(r" ?<!-- lgm \{[^\n]*\} -->$", re.MULTILINE)
+T = TypeVar("T")
+
+_DAY = re.compile(r"memory/(?:archive/)?([0-9]{4}-[0-9]{2}-[0-9]{2})\.md")
+_READABLE = re.compile(r"MEMORY\.md|memory/(?:archive/|history/)?[^/\0.][^/\0]*\.md")
+_NEVER = -1
+"""A time no file has: what is stamped with it is looked at again."""
+_COARSE_NS = 50_000_000
+"""A file that was changed so recently may be changed again without another size or time."""
 
 
 def day_of(name: str) -> date | None:
@@ -58,7 +68,7 @@ def day_of(name: str) -> date | None:
 class Keeper:
     """Long-term memory of one namespace in the folder `workspace`."""
 
-    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
+    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
         self.folder = Folder(workspace, namespace)
         self.index = Index(self.folder.path / INDEX, extra=TABLES)
 
@@ -68,95 +78,116 @@ class Keeper:
         """Add entries to the ledgers of their days and the index; those whose text is there already are left out.
 
         `within` takes part in the transaction: where it raises, nothing is written. Returns what was added. Raises
-        `EntryError` before anything is written, and `OSError` where the files cannot be.
+        `EntryError` before anything is written, also for an id that another text has, and `OSError` where the files
+        cannot be written; if that was only found at the last step, the next writer makes it.
         """
         now = datetime.now().astimezone()
-        entries = [Entry.of(value, now=now) for value in values]
+        given = [values] if isinstance(values, (str, Mapping, Entry)) else values
+        entries = [Entry.of(value, now=now) for value in given]
+        if not entries and within is None:
+            return []
         with self.folder.locked():
             try:
-                self._brought_up_to_date()
-                entries = self._entered(entries, within)
+                new = _mended(lambda: self._entered(entries, within))
             except UNUSABLE as error:
                 if within is not None:
                     raise
                 # The ledger is what counts. The index is made anew from it by whoever can.
                 logger.warning("The memory index cannot be written, the ledger is: %s", error)
-                for name, those in _by_day(entries):
-                    self.folder.append(name, self._text(name, those).encode())
-            else:
+                return self._appended_only(entries)
+            try:
                 self._complete()
-        return entries
+            except UNUSABLE as error:
+                logger.warning("The memory index cannot be written any more: %s", error)
+                for name, those in _by_day(new):
+                    self._append_missing(name, those)
+        return new
 
     def _entered(self, entries: list[Entry], within: Within | None) -> list[Entry]:
         """The entries that are new, in the index and the journal."""
+        self._bring_up_to_date()
         with self.index.writing() as db:
             known = self.index.known(db, [entry.text for entry in entries])
-            new: dict[bytes, Entry] = {}
-            for place, entry in enumerate(entries):
-                if place not in known:
-                    new.setdefault(print_of(entry.text), entry)
-            entries = list(new.values())
-            for name, those in _by_day(entries):
+            new = _once_each(entry for place, entry in enumerate(entries) if place not in known)
+            _refuse_taken(new, lambda id_: _has_id(db, id_))
+            for name, those in _by_day(new):
                 self._enter(db, name, those)
             if within is not None:
                 within(db)
-        return entries
+        return new
 
     def _enter(self, db: sqlite3.Connection, name: str, entries: list[Entry]) -> None:
         """Put entries into the index and what is to be appended for them into the journal."""
-        size, before = self.folder.size(name), self._height(db, name)
-        text = self._text(name, entries)
+        stat = self._stat(name)
+        text, before = self._text(name, entries), self._height(db, name, stat.size)
         line, rows = before + text.count("\n") - lines_of(entries).count("\n") + 1, []
         for entry in entries:
             rows.append(Row(name, line, entry))
             line += lines_of([entry]).count("\n")
-        self.index.extend(db, name, rows, Stamp(size, -1, None))
-        db.execute("INSERT INTO journal VALUES (?, ?, ?)", (name, size, text))
-        db.execute("INSERT OR REPLACE INTO tails VALUES (?, ?, ?)", (name, size + len(text.encode()), line - 1))
+        known = db.execute("SELECT size, mtime_ns FROM files WHERE path = ?", (name,)).fetchone()
+        in_step = known == (stat.size, stat.mtime_ns) if known else not stat.size
+        self.index.extend(db, name, rows, Stamp(stat.size, _NEVER, None))
+        journal = name, stat.size, stat.mtime_ns if in_step else _NEVER, text
+        db.execute("INSERT INTO journal VALUES (?, ?, ?, ?)", journal)
+        _set_tail(db, name, stat.size + len(text.encode()), line - 1)
 
     def _text(self, name: str, entries: list[Entry]) -> str:
         """What has to be appended to a ledger for entries."""
-        size = self.folder.size(name)
-        if not size:
+        if not self.folder.size(name):
             return f"# {day_of(name)}\n\n{lines_of(entries)}"
-        return ("" if self._ends_line(name) else "\n") + lines_of(entries)
+        return ("" if self.folder.ends_line(name) else "\n") + lines_of(entries)
 
-    def _ends_line(self, name: str) -> bool:
-        with (self.folder.path / name).open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) == b"\n"
-
-    def _height(self, db: sqlite3.Connection, name: str) -> int:
-        """How many line ends a file has; counted only where it was not written by us."""
-        size = self.folder.size(name)
+    def _height(self, db: sqlite3.Connection, name: str, size: int) -> int:
+        """How many line ends a file has; counted only where it is not known."""
         row = db.execute("SELECT lines FROM tails WHERE path = ? AND size = ?", (name, size)).fetchone()
         return row[0] if row else (self.folder.bytes_of(name) or b"").count(b"\n")
+
+    def _stat(self, name: str) -> Stamp:
+        try:
+            stat = self.folder.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return Stamp(0, 0, None)
+        return Stamp(stat.st_size, stat.st_mtime_ns, None)
 
     def _complete(self) -> None:
         """Append what the journal holds, which may be there already in whole or in part."""
         with self.index.reading() as db:
-            rows = db.execute("SELECT rowid, path, size, text FROM journal ORDER BY rowid").fetchall()
-        for number, name, size, text in rows:
-            stat = self._appended(name, size, text)
+            rows = db.execute("SELECT rowid, path, size, mtime_ns, text FROM journal ORDER BY rowid").fetchall()
+        for number, name, size, mtime_ns, text in rows:
+            stamp = self._appended(name, Stamp(size, mtime_ns, None), text)
             with self.index.writing() as db:
                 db.execute("DELETE FROM journal WHERE rowid = ?", (number,))
-                self.index.extend(db, name, [], Stamp(stat.st_size, stat.st_mtime_ns, None))
+                self.index.extend(db, name, [], stamp)
 
-    def _appended(self, name: str, size: int, text: str) -> Any:
-        data, there = text.encode(), self.folder.size(name)
-        if there == size:
-            return self.folder.append(name, data)
-        rest = (self.folder.bytes_of(name) or b"")[size:]
-        if there > size and data.startswith(rest) and len(rest) < len(data):
-            self.folder.truncate(name, size)
-            return self.folder.append(name, data)
-        # Somebody else has changed the file since: only what is missing is added.
+    def _appended(self, name: str, before: Stamp, text: str) -> Stamp:
+        """Append text to the file that was stamped `before`; its stamp then, as far as the index is in step with it."""
+        data = text.encode()
+        if self._stat(name) == before:
+            after = self.folder.append(name, data)
+            alone = after.st_size == before.size + len(data)
+            return Stamp(after.st_size, after.st_mtime_ns if alone else _NEVER, None)
+        # A crash has left some of it, or somebody else has changed the file since: only what is missing is added.
+        rest = (self.folder.bytes_of(name) or b"")[before.size :]
+        if rest and rest != data and data.startswith(rest):
+            self.folder.truncate(name, before.size)
         day = day_of(name) or datetime.now().date()
+        self._append_missing(name, [placed.entry for placed in read_lines(text, day)])
+        return Stamp(self.folder.size(name), _NEVER, None)
+
+    def _append_missing(self, name: str, entries: list[Entry]) -> None:
         present = {row.entry.id for row in self.rows(name)}
-        missing = [placed.entry for placed in read_lines(text, day) if placed.entry.id not in present]
-        if missing:
-            return self.folder.append(name, self._text(name, missing).encode())
-        return self.folder.stat(name)
+        if missing := [entry for entry in entries if entry.id not in present]:
+            self.folder.append(name, self._text(name, missing).encode())
+
+    def _appended_only(self, entries: list[Entry]) -> list[Entry]:
+        """What `append` does without an index."""
+        rows = self._all_rows()
+        known, ids = {print_of(row.entry.text) for row in rows}, {row.entry.id for row in rows}
+        new = _once_each(entry for entry in entries if print_of(entry.text) not in known)
+        _refuse_taken(new, ids.__contains__)
+        for name, those in _by_day(new):
+            self.folder.append(name, self._text(name, those).encode())
+        return new
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """The lock and one transaction of the index, for what other modules keep in it."""
@@ -178,80 +209,117 @@ class Keeper:
         if self._changed() or self._has_journal():
             try:
                 with self.folder.locked(seconds):
-                    self._brought_up_to_date()
+                    self._bring_up_to_date()
             except WorkspaceError as error:
                 logger.info("The memory index is not brought up to date now: %s", error)
 
     def reindex(self) -> int:
         """Make the index anew from the files; how many entries it holds."""
+        if not self.folder.exists():
+            return 0
         with self.folder.locked():
-            self._complete()
-            names, indexed = self._names(), self.index.stamps()
-            with self.index.writing() as db:
-                for name in indexed:
-                    self.index.remove(db, name)
-            return sum(self._index(name) for name in names)
+            return _mended(self._indexed_anew)
 
-    def _brought_up_to_date(self) -> None:
-        try:
-            self._complete()
-        except DamagedIndexError as error:
-            logger.warning("%s", error)
-            self._complete()
-        gone, changed = self._changes()
-        if gone:
-            with self.index.writing() as db:
-                for name in gone:
-                    self.index.remove(db, name)
-        for name in changed:
-            self._index(name)
-
-    def _index(self, name: str) -> int:
-        stat = self.folder.stat(name)
-        data = self.folder.bytes_of(name) or b""
-        stamp = Stamp(stat.st_size, stat.st_mtime_ns, blake2b(data, digest_size=16).hexdigest())
-        old = self.index.stamps().get(name)
+    def _indexed_anew(self) -> int:
+        self._complete()
         with self.index.writing() as db:
-            if old is not None and old.digest == stamp.digest:
-                self.index.extend(db, name, [], stamp)
-                return 0
-            rows = self._parsed(name, data)
-            self.index.replace(db, name, rows, stamp)
-        return len(rows)
+            abandoned = [row[0] for row in db.execute("SELECT id FROM entries WHERE abandoned")]
+            for (name,) in db.execute("SELECT path FROM files").fetchall():
+                self.index.remove(db, name)
+            # Words that fit no entry go too.
+            db.execute("INSERT INTO lookup (lookup) VALUES ('delete-all')")
+            db.execute("UPDATE totals SET entries = 0, words = 0")
+            for name in self._stats():
+                self._index(db, name, None)
+            self.index.mark_abandoned(db, abandoned, True)
+            return int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
+
+    def _bring_up_to_date(self) -> None:
+        self._complete()
+        gone, changed = self._changes()
+        if not gone and not changed:
+            return
+        # All in one, so that nobody finds a file that was renamed twice, or not at all.
+        with self.index.writing() as db:
+            for name in gone:
+                self.index.remove(db, name)
+                db.execute("DELETE FROM tails WHERE path = ?", (name,))
+            for name, stamp in changed.items():
+                self._index(db, name, stamp)
+
+    def _index(self, db: sqlite3.Connection, name: str, old: Stamp | None) -> None:
+        try:
+            stat, data = self._stat(name), self.folder.bytes_of(name)
+        except OSError as error:
+            logger.warning("%s is left out of the memory index: %s", name, error)
+            return
+        if data is None:
+            return
+        digest = blake2b(data, digest_size=16).hexdigest()
+        recent = 0 <= time.time_ns() - stat.mtime_ns < _COARSE_NS
+        stamp = Stamp(stat.size, _NEVER if recent else stat.mtime_ns, digest)
+        if old is not None and old.digest == digest:
+            self.index.extend(db, name, [], stamp)
+        else:
+            self.index.replace(db, name, self._parsed(name, data), stamp)
+            _set_tail(db, name, len(data), data.count(b"\n"))
 
     def _changed(self) -> bool:
         return any(self._changes())
 
-    def _changes(self) -> tuple[list[str], list[str]]:
-        """Names of indexed files that are gone, and of files that are not indexed as they are."""
-        stamps, names = self.index.stamps(), self._names()
-        changed = []
-        for name in names:
-            stat, stamp = self.folder.stat(name), stamps.get(name)
-            if stamp is None or (stamp.size, stamp.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
-                changed.append(name)
-        return sorted(stamps.keys() - set(names)), changed
+    def _changes(self) -> tuple[list[str], dict[str, Stamp | None]]:
+        """Names of indexed files that are gone, and the files that are not indexed as they are, with what is known."""
+        stamps, files = self.index.stamps(), self._stats()
+        changed = {
+            name: stamp
+            for name, stat in files.items()
+            if (stamp := stamps.get(name)) is None or (stamp.size, stamp.mtime_ns) != (stat.st_size, stat.st_mtime_ns)
+        }
+        return sorted(stamps.keys() - files.keys()), changed
 
     def _has_journal(self) -> bool:
         with self.index.reading() as db:
             return db.execute("SELECT 1 FROM journal").fetchone() is not None
 
-    def _names(self) -> list[str]:
-        memory = [MEMORY] if self.folder.size(MEMORY) else []
-        return memory + self.folder.names(ARCHIVE) + self.folder.names(LEDGER)
+    def _stats(self) -> dict[str, os.stat_result]:
+        """The files that are indexed."""
+        found: dict[str, os.stat_result] = {}
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if S_ISREG((stat := self.folder.stat(MEMORY)).st_mode):
+                    found[MEMORY] = stat
+            return found | self.folder.stats(ARCHIVE) | self.folder.stats(LEDGER)
+        except WorkspaceError as error:
+            logger.warning("Files of the memory are left out: %s", error)
+            return found
+
+    def _all_rows(self) -> list[Row]:
+        found: list[Row] = []
+        for name in self._stats():
+            try:
+                found += self.rows(name)
+            except WorkspaceError as error:
+                logger.warning("A file of the memory is left out: %s", error)
+        return found
 
     def rows(self, name: str) -> list[Row]:
         """The entries in a file."""
         return self._parsed(name, self.folder.bytes_of(name) or b"")
 
     def _parsed(self, name: str, data: bytes) -> list[Row]:
+        return [Row(name, placed.first, placed.entry) for placed in self.placed(name, data)]
+
+    def placed(self, name: str, data: bytes) -> list[Placed]:
+        """The entries in a file that holds `data`."""
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
             logger.warning("%s: byte %d is not UTF-8; the file stays as it is", self.folder.path / name, error.start)
             text = data.decode(errors="replace")
-        day = day_of(name) or datetime.fromtimestamp(self.folder.stat(name).st_mtime).date()
-        return [Row(name, placed.first, placed.entry) for placed in read_lines(text.removeprefix("\ufeff"), day)]
+        text = text.removeprefix("\ufeff")
+        if day := day_of(name):
+            return read_lines(text, day)
+        return read_lines(text, datetime.fromtimestamp(self._stat(name).mtime_ns / 1e9).date(), file=name)
 
     # Reading
 
@@ -272,16 +340,24 @@ class Keeper:
         return found
 
     def search(self, query: str, limit: int = 10, *, decay_floor: float = 0.5, decay_hours: float = 24.0) -> list[Hit]:
-        """The entries that fit a query best. Never raises for what the query says or what state the index is in."""
-        if limit <= 0 or not query.strip() or not self.folder.path.is_dir():
-            return []
+        """The entries that fit a query best. Never raises for what the query says or what state the files are in."""
         now = datetime.now().astimezone()
-        try:
+
+        def searched() -> list[Hit]:
             self.sync()
             return self.index.search(query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours)
+
+        try:
+            if limit <= 0 or not query.strip() or not self.folder.exists():
+                return []
+        except WorkspaceError as error:
+            logger.warning("This memory is not searched: %s", error)
+            return []
+        try:
+            return _mended(searched)
         except UNUSABLE as error:
             logger.warning("The memory index cannot be used, the files are searched: %s", error)
-            rows = [row for name in self._names() for row in self.rows(name)]
+            rows = self._all_rows()
             return scan(rows, query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours)
 
     def get(self, path: str, start: int = 1, end: int | None = None) -> str:
@@ -290,28 +366,34 @@ class Keeper:
         Raises `WorkspaceError` for a path that is none of MEMORY.md, a ledger (archived or not) or an earlier version.
         """
         name = path.replace("\\", "/").removeprefix("./")
-        if not _READABLE.fullmatch(name) or ".." in PurePosixPath(name).parts:
+        if not _READABLE.fullmatch(name):
             raise WorkspaceError(f"{path!r} cannot be read; give {MEMORY} or a path in {LEDGER}/ as a search names it.")
         if (data := self.folder.bytes_of(name)) is None:
             raise WorkspaceError(f"{path!r}: there is no such file in this memory.")
-        lines = data.decode(errors="replace").split("\n")
+        lines = data.decode(errors="replace").removeprefix("\ufeff").split("\n")
         first = max(start, 1) - 1
-        last = min(len(lines) if end is None else end, first + MOST_LINES)
-        return _COMMENT.sub("", "\n".join(lines[first:last]))
+        last = first + MOST_LINES if end is None else min(max(end, 0), first + MOST_LINES)
+        return "\n".join(map(without_comment, lines[first:last]))
 
     # The curated memory
 
     def memory_md(self) -> str:
-        """What MEMORY.md says, "" where there is none. One that is not UTF-8 is kept aside before it is read."""
+        """What MEMORY.md says, "" where there is none. A damaged one is kept aside before it is read."""
         data = self.folder.bytes_of(MEMORY) or b""
+        text = data.decode(errors="replace")
+        if b"\0" in data or text.encode() != data:
+            self._keep_aside(MEMORY)
+        return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\0", "")
+
+    def _keep_aside(self, name: str) -> None:
+        """Keep a copy of a file that cannot be read as what it should be, and say so; once for each."""
         try:
-            return data.decode().removeprefix("\ufeff").replace("\r\n", "\n")
-        except UnicodeDecodeError as error:
             with self.folder.locked():
-                if not any(name.startswith(f"{MEMORY}.damaged-") for name in self.folder.names(suffix="")):
-                    aside = self.folder.keep_aside(MEMORY)
-                    logger.warning("%s is not UTF-8 at byte %d; a copy is kept as %s", MEMORY, error.start, aside)
-            return data.decode(errors="replace")
+                before = self.folder.copies()
+                if (copy := self.folder.keep_aside(name)) not in before:
+                    logger.warning("%s is damaged; as it is it is kept as %s", self.folder.path / name, copy)
+        except OSError as error:
+            logger.warning("%s is damaged, and cannot be kept aside: %s", name, error)
 
     def replace_memory(self, text: str, *, was: str, keep: bool = True) -> bool:
         """Make `text` the curated memory if that still is `was`; whether it was. The old one goes to the history."""
@@ -320,9 +402,9 @@ class Keeper:
                 return False
             if keep and was.strip():
                 self.keep_version()
-            self.folder.replace(MEMORY, text.encode())
+            self.folder.replace(MEMORY, clean_text(text).encode())
             try:
-                self._brought_up_to_date()
+                _mended(self._bring_up_to_date)
             except UNUSABLE as error:
                 logger.warning("The memory index is not brought up to date: %s", error)
         return True
@@ -341,28 +423,65 @@ class Keeper:
             return {}
         try:
             state = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             state = None
         if isinstance(state, dict):
             return state
-        logger.warning("%s cannot be read; it is kept as %s", STATE, self.folder.keep_aside(STATE))
+        self._keep_aside(STATE)
         return {}
 
     def write_state(self, state: Mapping[str, Any]) -> None:
-        self.folder.replace(STATE, json.dumps({"v": VERSION, **state}, ensure_ascii=False, indent=1).encode())
+        text = json.dumps({"v": VERSION, **state}, ensure_ascii=False, indent=1)
+        self.folder.replace(STATE, clean_text(text).encode())
 
     # Forgetting
 
     def forget(self, text: str) -> int:
         """Remove every entry, line, version and logged message that holds `text`; how many places held it.
 
-        An id of an entry may be given in place of a text. Raises `WorkspaceError` for a blank text.
+        The id of an entry takes out that entry, and whatever says exactly the same. Raises `WorkspaceError` for a text
+        that is too short, and where something could not be cleaned.
         """
+        if not self.folder.exists():
+            holding(text)
+            return 0
         with self.folder.locked():
             return forget(self, text)
 
     def close(self) -> None:
         self.index.close()
+
+
+def _mended(call: Callable[[], T]) -> T:
+    """What `call` returns, with a new index where it finds the old one damaged."""
+    try:
+        return call()
+    except DamagedIndexError as error:
+        logger.warning("%s", error)
+        return call()
+
+
+def _once_each(entries: Iterable[Entry]) -> list[Entry]:
+    found: dict[bytes, Entry] = {}
+    for entry in entries:
+        found.setdefault(print_of(entry.text), entry)
+    return list(found.values())
+
+
+def _refuse_taken(entries: Iterable[Entry], is_taken: Callable[[str], bool]) -> None:
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.id in seen or is_taken(entry.id):
+            raise EntryError(f"id: {entry.id!r} is that of another entry; give another one, or none")
+        seen.add(entry.id)
+
+
+def _has_id(db: sqlite3.Connection, id_: str) -> bool:
+    return db.execute("SELECT 1 FROM entries WHERE id = ?", (id_,)).fetchone() is not None
+
+
+def _set_tail(db: sqlite3.Connection, name: str, size: int, lines: int) -> None:
+    db.execute("INSERT OR REPLACE INTO tails VALUES (?, ?, ?)", (name, size, lines))
 
 
 def _by_day(entries: Iterable[Entry]) -> Iterator[tuple[str, list[Entry]]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ..search_text import Query, relevance, words
-from .index import Hit, Row
-from .ranking import Decay
+from ..context.text import clean_text
+from ..search_text import Query, relevance
+from .index import Hit, Row, print_of
+from .ranking import Decay, Question, indexed
 
 
 def scan(
     rows: Sequence[Row], query: str, limit: int, *, now: datetime, decay_floor: float, decay_hours: float
 ) -> list[Hit]:
-    """The rows that hold a term of `query`, the best first."""
-    asked, decay = Query.of(query), Decay(now.timestamp(), decay_floor, decay_hours)
-    found = [row for row in rows if asked.holds(row.entry.text)] if asked else []
-    scores = relevance(asked, [words(row.entry.text) for row in found])
+    """The rows that hold a word of `query`, the best first, and the same text once."""
+    asked, decay = Question.of(clean_text(query)).words, Decay(now.timestamp(), decay_floor, decay_hours)
+    bags = [(row, bag) for row in rows if not set(asked).isdisjoint(bag := indexed(row.entry.text))]
+    scores = relevance(Query.of(" ".join(asked)), [bag for _, bag in bags])
     hits = [
         Hit(
             row.entry.id,
@@ -28,6 +29,9 @@ def scan(
             row.entry.thread_id,
             row.entry.type,
         )
-        for row, score in zip(found, scores, strict=True)
+        for (row, _), score in zip(bags, scores, strict=True)
     ]
-    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+    best: dict[bytes, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: -hit.score):
+        best.setdefault(print_of(hit.text), hit)
+    return list(best.values())[: max(0, limit)]

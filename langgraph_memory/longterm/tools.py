@@ -14,18 +14,20 @@ from typing import Any, ParamSpec, Protocol
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool
 
-from ..context.text import escape_tags
+from ..context.text import escape_tags, one_line, preview, trimmed_marker
 from ..context.tokens import estimator_for
 from ..errors import LangGraphMemoryError
 from .entry import Entry
 from .keeper import Keeper
 from .redact import redact
-from .retrieve import Found, Retriever, block
+from .retrieve import CLOSING, OPENING, Found, Retriever, block
 
 P = ParamSpec("P")
 SEARCH_TOKENS = 2000
 MOST_HITS = 50
 MOST_LINES = 200
+MOST_CHARS = 20_000
+PROBLEM_CHARS = 600
 OFF = "Long-term memory is off for this run: it is not known whose memory to use."
 
 
@@ -50,7 +52,7 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
     """The four tools, for the memories that `homes` finds."""
 
     def searched(keeper: Keeper, query: str, said: Sequence[Found], limit: int) -> str:
-        found = homes.retriever(keeper).ranked(query, said, min(max(limit, 1), MOST_HITS))
+        found = homes.retriever(keeper).ranked(query, said, limit)
         return block(found, SEARCH_TOKENS, estimator_for("auto").text) or "Nothing was found."
 
     def search(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
@@ -62,11 +64,13 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
         """
         if (keeper := homes.keeper(runtime)) is None:
             return OFF
+        limit = min(max(limit, 1), MOST_HITS)
         return searched(keeper, query, homes.said_sync(runtime, query, 2 * limit), limit)
 
     async def asearch(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
         if (keeper := homes.keeper(runtime)) is None:
             return OFF
+        limit = min(max(limit, 1), MOST_HITS)
         return await asyncio.to_thread(searched, keeper, query, await homes.said(runtime, query, 2 * limit), limit)
 
     def get(path: str, runtime: ToolRuntime, start: int = 1, end: int | None = None) -> str:
@@ -75,13 +79,14 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
         Args:
             path: "MEMORY.md" or a path from a search result, such as "memory/2026-11-30.md".
             start: First line, counted from 1.
-            end: Last line; at most 200 lines are returned.
+            end: Last line; at most 200 lines and 20,000 characters are returned.
         """
         if (keeper := homes.keeper(runtime)) is None:
             return OFF
-        last = start + MOST_LINES - 1 if end is None else min(end, start + MOST_LINES - 1)
-        text = keeper.get(path, start, last)
-        return f"<recalled_memory>\n{escape_tags(text)}\n</recalled_memory>" if text.strip() else "No such lines."
+        most = max(start, 1) + MOST_LINES - 1
+        text = keeper.get(path, start, most if end is None else min(end, most))
+        text = preview(text, MOST_CHARS, trimmed_marker(MOST_CHARS, len(text), None))
+        return f"{OPENING}\n{escape_tags(text)}\n{CLOSING}" if text.strip() else "No such lines."
 
     def save(text: str, runtime: ToolRuntime) -> str:
         """Remember something about this user or their work beyond this conversation.
@@ -110,10 +115,10 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
         count = keeper.forget(text)
         if count:
             homes.changed(runtime, "forgotten", count)
-        return f"Removed in {count} places." if count else "No note holds this text."
+        return f"Removed {count} {'note' if count == 1 else 'notes'}." if count else "No note holds this text."
 
     return [
-        StructuredTool.from_function(search, asearch, name="memory_search"),
+        StructuredTool.from_function(_telling(search), _telling_async(asearch), name="memory_search"),
         *(_tool(call, f"memory_{call.__name__}") for call in (get, save, forget)),
     ]
 
@@ -131,9 +136,24 @@ def _telling(call: Callable[P, str]) -> Callable[P, str]:
         try:
             return call(*args, **options)
         except (LangGraphMemoryError, OSError) as error:
-            return f"That did not work: {error}"
+            return _problem(error)
 
     return told
+
+
+def _telling_async(call: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
+    @wraps(call)
+    async def told(*args: P.args, **options: P.kwargs) -> str:
+        try:
+            return await call(*args, **options)
+        except (LangGraphMemoryError, OSError) as error:
+            return _problem(error)
+
+    return told
+
+
+def _problem(error: Exception) -> str:
+    return escape_tags(one_line(f"That did not work: {error}", PROBLEM_CHARS))
 
 
 def _in_thread(call: Callable[P, str]) -> Callable[P, Awaitable[str]]:
