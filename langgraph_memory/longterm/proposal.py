@@ -74,17 +74,23 @@ def judge(reply: BaseMessage | str, question: Question) -> str | Rejected:
 
 def _said(reply: BaseMessage | str, question: Question) -> str | Rejected:
     """The file in a reply, without what stands around it."""
-    answer = _accepted(reply)
+    if isinstance(reply, BaseMessage) and any(map(_refuses, reply.content)):
+        return Rejected("the reply is a refusal")
     text = _file_in(plain(message_text(reply) if isinstance(reply, BaseMessage) else reply))
     if isinstance(text, Rejected):
         return text
     known = {block.key for block in blocks_of(question.was)} | {folded(entry) for entry in question.entries}
     text = _without_talk(text, known)
+    answer = _accepted(_with(reply, text))
     if isinstance(answer, Rejected):
         # A file may begin with "I cannot eat nuts". Only what the model did not read must not look like a refusal.
         new = text_of(block for block in blocks_of(text) if block.key not in known)
-        answer = _accepted(_with(reply, new or "kept"))
+        answer = _accepted(_with(reply, new or "kept")) if text else answer
     return answer if isinstance(answer, Rejected) else text
+
+
+def _refuses(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "refusal"
 
 
 def _accepted(reply: BaseMessage | str) -> str | Rejected:
@@ -92,6 +98,7 @@ def _accepted(reply: BaseMessage | str) -> str | Rejected:
 
 
 def _with(reply: BaseMessage | str, text: str) -> BaseMessage | str:
+    """A reply that ended as this one did and says `text`."""
     return reply.model_copy(update={"content": text}) if isinstance(reply, BaseMessage) else text
 
 

@@ -37,7 +37,7 @@ def question(was: str = WAS, entries: Any = (ENTRY,), most: int = 4000, person: 
 
 
 def verdict(reply: Any, **options: Any) -> str | Rejected:
-    return judge(reply if isinstance(reply, str) else reply, question(**options))
+    return judge(reply, question(**options))
 
 
 def test_a_whole_new_file_is_taken() -> None:
