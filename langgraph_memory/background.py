@@ -39,19 +39,20 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lock = threading.Lock()
 
-    def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Run `work` on the running event loop."""
+    def start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> bool:
+        """Run `work` on the running event loop; False where the key is taken."""
         loop = asyncio.get_running_loop()
         if (mine := self._taken(key, loop)) is None:
-            return
+            return False
         task = loop.create_task(work(), context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._ended(key, mine, task))
+        return True
 
-    def start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> None:
-        """Run `work` in a thread, for callers without an event loop."""
+    def start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> bool:
+        """Run `work` in a thread, for callers without an event loop; False where the key is taken."""
         if (mine := self._taken(key, None)) is None:
-            return
+            return False
 
         def run() -> None:
             try:
@@ -62,6 +63,7 @@ class Background:
                 self._free(key, mine)
 
         threading.Thread(target=contextvars.Context().run, args=(run,), daemon=True, name="memory-background").start()
+        return True
 
     async def settled(self, key: Hashable, seconds: float) -> None:
         """Wait until nothing is under way for `key`, but no longer than `seconds`."""

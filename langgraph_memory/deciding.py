@@ -22,6 +22,7 @@ from .background import Background
 from .config import RuntimeConfig
 from .context.summarize import Ask
 from .context.tokens import TokenCounter, load_counter, ready_counter
+from .long_memory import LongTerm
 from .models import Model, for_side_calls, model_window
 from .namespace import folder_of, namespace_of
 from .sessions import SessionLog
@@ -41,17 +42,27 @@ class Decider:
     """
 
     def __init__(
-        self, config: RuntimeConfig, steps: Stepper, summariser: Summariser, model: Model | None, workspace: Path | None
+        self,
+        config: RuntimeConfig,
+        steps: Stepper,
+        summariser: Summariser,
+        model: Model | None,
+        workspace: Path | None,
+        background: Background,
+        longterm: LongTerm,
     ) -> None:
         self._config, self._steps, self._summariser = config, steps, summariser
         self._model, self._workspace = model, workspace
+        self._longterm = longterm
         self._bought_ahead: OrderedDict[Hashable, str] = OrderedDict()
         self._lock = threading.Lock()
-        self.background = Background()
+        self.background = background
 
     def decided(self, call: Call) -> Outcome:
         """The outcome of `call`. Raises `ContextBudgetError` where no choice makes the view fit."""
         counter = load_counter(*self._counter(call))
+        if call.reminder is None:
+            call = self._longterm.reminded(call, counter)
         answers: dict[str, Answer] = {}
         while isinstance(outcome := self._step(call, counter, answers), Ask):
             if call.bought is None:
@@ -63,6 +74,8 @@ class Decider:
             answer = self._summariser.answer_sync(outcome, self._summary_model(call), call.place.thread, counter.text)
             answers[outcome.digest] = self._steps.noted(call, answer)
         self._offload(outcome)
+        if _compacted(outcome):
+            self._longterm.covered(outcome)
         return outcome
 
     async def adecided(self, call: Call) -> Outcome:
@@ -70,6 +83,8 @@ class Decider:
         counter = ready_counter(*self._counter(call))
         if counter is None:
             counter = await asyncio.to_thread(load_counter, *self._counter(call))
+        if call.reminder is None:
+            call = await self._longterm.areminded(call, counter)
         answers: dict[str, Answer] = {}
         while isinstance(outcome := await asyncio.to_thread(self._step, call, counter, answers), Ask):
             if call.bought is None:
@@ -82,6 +97,8 @@ class Decider:
             answers[outcome.digest] = self._steps.noted(call, answer)
         if self._log_of(outcome):
             await asyncio.to_thread(self._offload, outcome)
+        if _compacted(outcome):
+            await self._longterm.acovered(outcome)
         return outcome
 
     def prefetch(self, outcome: Outcome) -> None:
@@ -133,8 +150,7 @@ class Decider:
     def _log_of(self, outcome: Outcome) -> SessionLog | None:
         """Where the messages that `outcome` covers are logged, if they are."""
         call, settings = outcome.call, self._config.memory
-        compacted = "compacted" in outcome.decision.actions and not call.ahead
-        if not (compacted and settings.compaction.offload_before and self._workspace and call.place.thread):
+        if not (_compacted(outcome) and settings.compaction.offload_before and self._workspace and call.place.thread):
             return None
         namespace = namespace_of(settings.namespace, call.place.configurable, call.place.context)
         if namespace is None:
@@ -157,6 +173,10 @@ def _key(call: Call) -> Hashable:
     """Names a conversation. Several that begin differently may run at once in one namespace, sent to one node."""
     begin = [(message.id, str(message.content)) for message in call.messages[:1]]
     return call.place.thread, call.place.namespace, *begin
+
+
+def _compacted(outcome: Outcome) -> bool:
+    return "compacted" in outcome.decision.actions and not outcome.call.ahead
 
 
 def _ahead(outcome: Outcome) -> Call:

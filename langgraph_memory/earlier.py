@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from .errors import UnknownThreadError
 from .threads import ThreadSaver, ThreadStore
+
+T = TypeVar("T")
 
 
 class StoredMessages:
@@ -27,7 +29,10 @@ class StoredMessages:
 
     def messages_sync(self, thread_id: str) -> Sequence[BaseMessage]:
         """As `messages`, from a thread without an event loop."""
-        loop = None if isinstance(self._saver, ThreadSaver) else getattr(self._saver, "loop", None)
-        if loop is None:
-            return asyncio.run(self.messages(thread_id))
-        return asyncio.run_coroutine_threadsafe(self.messages(thread_id), loop).result()
+        return blocking(self._saver, self.messages(thread_id))
+
+
+def blocking(saver: BaseCheckpointSaver[Any], work: Coroutine[Any, Any, T]) -> T:
+    """What `work` on a saver gives, for a thread without an event loop; the plain saver works on its own loop only."""
+    loop = None if isinstance(saver, ThreadSaver) else getattr(saver, "loop", None)
+    return asyncio.run(work) if loop is None else asyncio.run_coroutine_threadsafe(work, loop).result()

@@ -29,6 +29,8 @@ EventName = Literal[
     "record_ignored",
     "namespace_missing",
     "branched",
+    "memory_flushed",
+    "memory_changed",
 ]
 
 

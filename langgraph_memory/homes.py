@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .longterm.folder import LEDGER, MEMORY
-from .longterm.keeper import INDEX, Keeper
+from .longterm.forgetting import INDEX
+from .longterm.keeper import Keeper
 from .namespace import OWN_FOLDERS, Namespace, folder_of, namespace_of
 from .place import Place
 
@@ -25,7 +26,7 @@ class Homes:
     """Keepers of the namespaces in `workspace` that `template` gives."""
 
     def __init__(self, workspace: Path | None, template: Sequence[str]) -> None:
-        self.workspace, self._template = workspace, tuple(template)
+        self.workspace, self._template = workspace and workspace.absolute(), tuple(template)
         self._keepers: OrderedDict[Path, Keeper] = OrderedDict()
         self._lock = threading.Lock()
 

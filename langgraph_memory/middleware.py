@@ -29,7 +29,7 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     ToolCallRequest,
 )
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -38,17 +38,23 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command
 
+from .background import Background
 from .cache import FileCache
 from .caches import Caches, Known
 from .config import RuntimeConfig
+from .context.history import History
 from .context.learn import answering_model
 from .context.report import ContextReport, report
 from .deciding import Decider
 from .earlier import StoredMessages
 from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
 from .events import Listener
+from .homes import Homes
+from .long_memory import LongTerm, extended
+from .longterm.retrieve import Retriever
+from .longterm.workspace import Workspace
 from .models import Model, model_name, resolve_model
-from .nodes import MemoryNode, ModelNode, Overheads, Spec
+from .nodes import ConsolidateNode, FlushNode, MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
 from .recall import make_recall_tool
@@ -59,6 +65,7 @@ from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, stored, unknown
 from .summariser import Summariser
 from .ties import ThreadTies
+from .upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +82,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         model: the model for side calls (summaries), an object or `provider:name`; without it the model of the call
             is used, and in a bare node summaries are extracted without a model.
         saver: what `memory.saver` gives; `open()` makes an `AsyncSqliteSaver`.
-        workspace: folder for what outlives a run: bought summaries in its `cache.db`, spilled tool results. `open()`
-            takes it from `persistence.workspace`; without it nothing is spilled, and nothing touches the disk.
+        workspace: folder for what outlives a run, or a `Workspace` in it: bought summaries in its `cache.db`, spilled
+            tool results, long-term memory. `open()` takes it from `persistence.workspace`; without it nothing is
+            spilled or remembered, and nothing touches the disk.
         on_event: called with every `MemoryEvent`.
         name: as what `create_agent` knows it. A deep agent takes one that is named `"SummarizationMiddleware"` in place
             of its own summariser.
+        inline: whether a run waits for what is done beside it, the extraction and merging of memories; for scripts
+            that end with the run.
 
     Raises `ConfigError` for a configuration or a model name that cannot be used.
     """
@@ -94,21 +104,21 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         *,
         model: Model | str | None = None,
         saver: BaseCheckpointSaver[Any] | None = None,
-        workspace: str | PathLike[str] | None = None,
+        workspace: str | PathLike[str] | Workspace | None = None,
         on_event: Listener | None = None,
         name: str = NAME,
+        inline: bool = False,
     ) -> None:
         self._name = name
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
-        self.workspace = None if workspace is None else Path(workspace).expanduser()
+        self.workspace = _folder(workspace)
         spill = self.config.tools.spill_buffer
         store = SpillStore(spill_folder(self.config, self.workspace)) if self.workspace and spill.enabled else None
         self._spiller = Spiller(store, spill)
         # Only where a saver keeps the history may messages leave the list.
         self._leaves = saver is not None and self.config.persistence.state == "since_summary"
         earlier = StoredMessages(saver) if saver and self._leaves else None
-        self.tools: Sequence[BaseTool] = [make_recall_tool(store, earlier)]
         settings = self.config.memory
         named = resolve_model(settings.compaction.model, "memory.compaction.model")
         self._side_model = named or resolve_model(model, "model")
@@ -121,7 +131,22 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
         summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
         self._threads = ThreadTies(saver, self._steps.branched)
-        self._decider = Decider(self.config, self._steps, summariser, self._side_model, self.workspace)
+        self.background = Background()
+        self.longterm = LongTerm(
+            settings,
+            Homes(self.workspace, settings.namespace),
+            self._steps,
+            self.background,
+            model=self._side_model,
+            cache=cache,
+            saver=saver,
+            listener=on_event,
+            inline=inline,
+        )
+        self.tools: Sequence[BaseTool] = [make_recall_tool(store, earlier), *self.longterm.tools]
+        self._decider = Decider(
+            self.config, self._steps, summariser, self._side_model, self.workspace, self.background, self.longterm
+        )
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -149,23 +174,39 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     def attach(
         self, builder: StateGraph[Any, Any, Any, Any], *, model: str = "model", tools: str | None = "tools"
     ) -> None:
-        """Add the memory node and the edges START → memory → model → (tools → memory | END).
+        """Add the memory node and the edges START → memory → model → (tools → memory | flush → consolidate → END).
 
-        `model` and `tools` are names of nodes that `builder` has; without a tools node the model leads to END.
+        `model` and `tools` are names of nodes that `builder` has; without a tools node the model leads to the end.
+        Without a workspace, or where turns are not flushed, the model or the tools condition leads to END at once.
         """
         if model not in builder.nodes:
             raise LangGraphMemoryError(
                 f"The graph has no node {model!r} yet, only {sorted(builder.nodes)}; add it before attaching."
             )
         node = builder.nodes[model].runnable
-        builder.add_node("memory", MemoryNode(self, node.spec if isinstance(node, ModelNode) else None))
+        spec = node.spec if isinstance(node, ModelNode) else None
+        builder.add_node("memory", MemoryNode(self, spec))
         builder.add_edge(START, "memory")
         builder.add_edge("memory", model)
+        end = self._attach_end(builder, spec)
         if tools is None or tools not in builder.nodes:
-            builder.add_edge(model, END)
+            builder.add_edge(model, end)
             return
-        builder.add_conditional_edges(model, tools_condition, {"tools": tools, END: END})
+        builder.add_conditional_edges(model, tools_condition, {"tools": tools, END: end})
         builder.add_edge(tools, "memory")
+
+    def _attach_end(self, builder: StateGraph[Any, Any, Any, Any], spec: Spec | None) -> str:
+        """Where a turn leads when it ends: the side branches as far as they are on, in front of END."""
+        end = END
+        if self.longterm.branches.consolidates and self.longterm.branches.flushes_turns:
+            builder.add_node("consolidate", ConsolidateNode(self, spec))
+            builder.add_edge("consolidate", end)
+            end = "consolidate"
+        if self.longterm.branches.flushes_turns:
+            builder.add_node("flush", FlushNode(self, spec))
+            builder.add_edge("flush", end)
+            end = "flush"
+        return end
 
     def model_node(
         self, model: Model | str, *, tools: Sequence[Any] = (), system_prompt: str | None = None
@@ -209,6 +250,32 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._decider.aprefetch(outcome)
         return _with_messages(self._finished(outcome), spilled, taken)
 
+    # At the end of a turn
+
+    def flush(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> None:
+        """Have a turn that has ended flushed into the ledger."""
+        call = self._call(state, config, spec)
+        self.longterm.ended(call.place, self._history(call), call.model)
+
+    async def aflush(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> None:
+        call = self._call(state, config, spec)
+        await self.longterm.aended(call.place, await asyncio.to_thread(self._history, call), call.model)
+
+    def consolidate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> None:
+        """Have what is new in the ledger merged into MEMORY.md, unless that was done just now."""
+        call = self._call(state, config, spec)
+        self.longterm.branches.consolidate(call.place, self._history(call).counter, call.model)
+
+    async def aconsolidate(self, state: Any, config: RunnableConfig | None, spec: Spec | None = None) -> None:
+        call = self._call(state, config, spec)
+        history = await asyncio.to_thread(self._history, call)
+        await self.longterm.branches.aconsolidate(call.place, history.counter, call.model)
+
+    def _history(self, call: Call) -> History:
+        """The messages of a call with their keys and digests."""
+        counter = self.config.memory.tokenizer, model_name(call.model)
+        return self._steps.looked_at(call.messages, call.record or {}, call.place, counter).history
+
     def outcome(self, state: Any, config: RunnableConfig | None, spec: Spec | None) -> Outcome:
         """The decision for the call that `spec` describes."""
         return self._decided(self._decider.decided(self._call(state, config, spec)))
@@ -237,12 +304,16 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._steps.look_out(outcome, request.state, request.model_settings)
         self._decider.prefetch(outcome)
         try:
-            return self._answered(outcome, handler(_with_view(request, outcome)))
+            response = handler(_with_view(request, outcome))
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
             failed = error
+        else:
+            return self._ended(outcome, response)
         retry = self.retry_after(failed, outcome)
         outcome = self.again(retry, outcome, failed)
-        return self._recovered(retry, outcome, handler(_with_view(request, outcome, retry)))
+        response = handler(_with_view(request, outcome, retry))
+        self._note_recovery(retry, outcome, response)
+        return self._ended(outcome, response)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -251,12 +322,16 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._steps.look_out(outcome, request.state, request.model_settings)
         self._decider.aprefetch(outcome)
         try:
-            return self._answered(outcome, await handler(_with_view(request, outcome)))
+            response = await handler(_with_view(request, outcome))
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
             failed = error
+        else:
+            return await self._aended(outcome, response)
         retry = self.retry_after(failed, outcome)
         outcome = await self.aagain(retry, outcome, failed)
-        return self._recovered(retry, outcome, await handler(_with_view(request, outcome, retry)))
+        response = await handler(_with_view(request, outcome, retry))
+        self._note_recovery(retry, outcome, response)
+        return await self._aended(outcome, response)
 
     # Around a tool call
 
@@ -363,13 +438,25 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             ) from error
         return self.report({**snapshot.values, MESSAGES: outcome.messages, RECORD: outcome.again().record}, config)
 
+    def upkeep(self, *, spills: bool = False) -> Upkeep:
+        """The regular round over what is on disk; `spills` says that every thread is in this saver's database."""
+        return Upkeep(self, spills=spills)
+
+    def retriever(self, config: RunnableConfig) -> Retriever | None:
+        """Searches the long-term memory of a run and its thread together; None where that is off for it."""
+        place = place_of(config)
+        keeper = self.longterm.homes.of(place)
+        return None if keeper is None else self.longterm.retriever(keeper, place)
+
     async def adrain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Wait for what is under way in the background, at most `seconds`; leaving `open()` does it."""
-        await self._decider.background.drain(seconds)
+        await self.background.drain(seconds)
+        await asyncio.to_thread(self.longterm.homes.close)
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """As `adrain`, for programs without an event loop."""
-        self._decider.background.drain_sync(seconds)
+        self.background.drain_sync(seconds)
+        self.longterm.homes.close()
 
     # Outcomes
 
@@ -377,10 +464,25 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self._steps.announce(outcome)
         return stored(outcome)
 
-    def _recovered(self, retry: Retry, outcome: Outcome, response: Any) -> Any:
+    def _note_recovery(self, retry: Retry, outcome: Outcome, response: Any) -> None:
         self.announce_recovery(retry, outcome)
         for reply in response.result:
             self.learn(retry, outcome, reply)
+
+    def _ended(self, outcome: Outcome, response: Any) -> Any:
+        """The response; where it ends the turn, that is flushed."""
+        if _ends_turn(response):
+            call, history = outcome.call, extended(outcome.history, response.result)
+            self.longterm.ended(call.place, history, call.model)
+            self.longterm.branches.consolidate(call.place, history.counter, call.model)
+        return self._answered(outcome, response)
+
+    async def _aended(self, outcome: Outcome, response: Any) -> Any:
+        if _ends_turn(response):
+            call = outcome.call
+            history = await asyncio.to_thread(extended, outcome.history, response.result)
+            await self.longterm.aended(call.place, history, call.model)
+            await self.longterm.branches.aconsolidate(call.place, history.counter, call.model)
         return self._answered(outcome, response)
 
     def announce_recovery(self, retry: Retry, outcome: Outcome) -> None:
@@ -419,6 +521,17 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         spec = Spec.widest(node.spec for node in list(self._nodes))
         counter = (self.config.memory.tokenizer, model_name(spec.model if spec else self._side_model))
         return self._steps.looked_at(_messages_of(state), record, place, counter)
+
+
+def _folder(workspace: str | PathLike[str] | Workspace | None) -> Path | None:
+    if workspace is None:
+        return None
+    return workspace.path if isinstance(workspace, Workspace) else Path(workspace).expanduser()
+
+
+def _ends_turn(response: Any) -> bool:
+    """Whether a response calls no tools, so that nothing is to be expected behind it."""
+    return not any(isinstance(reply, AIMessage) and reply.tool_calls for reply in response.result)
 
 
 def _same(messages: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bool:

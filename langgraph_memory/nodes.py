@@ -94,6 +94,36 @@ class MemoryNode(Runnable[Any, Any]):
         return await self.memory.aupdate(input, config, self.spec)
 
 
+class FlushNode(Runnable[Any, Any]):
+    """Behind the last call of a turn: hands over what was said to be flushed, and waits for nothing."""
+
+    def __init__(self, memory: MemoryMiddleware, spec: Spec | None) -> None:
+        self.memory, self.spec = memory, spec
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        self.memory.flush(input, config, self.spec)
+        return {}
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        await self.memory.aflush(input, config, self.spec)
+        return {}
+
+
+class ConsolidateNode(Runnable[Any, Any]):
+    """Behind the flush of a turn: hands over the memory to be consolidated, and waits for nothing."""
+
+    def __init__(self, memory: MemoryMiddleware, spec: Spec | None) -> None:
+        self.memory, self.spec = memory, spec
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        self.memory.consolidate(input, config, self.spec)
+        return {}
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
+        await self.memory.aconsolidate(input, config, self.spec)
+        return {}
+
+
 class ModelNode(Runnable[Any, Any]):
     """Sends system prompt and view to the model; returns its reply as a message update."""
 

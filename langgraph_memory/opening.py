@@ -7,6 +7,7 @@ in a background thread, where its sync methods work from every other thread.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sqlite3
 import threading
@@ -27,6 +28,7 @@ from .retention import expire
 from .spilling import spill_folder, sweep
 from .threads import ThreadSaver, ThreadStore
 from .threads.stored import stored_values
+from .upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ class Drained(Protocol):
     """Something that has work under way when it is left, and keeps what it was opened by."""
 
     opening: Any
+
+    def upkeep(self, *, spills: bool) -> Upkeep: ...
 
     async def adrain(self) -> None: ...
 
@@ -61,6 +65,8 @@ class Opening(Generic[T]):
                 await self._expire(config, saver)
             built = await asyncio.to_thread(self._build, config, saver)
             stack.push_async_callback(built.adrain)
+            ticker = asyncio.create_task(built.upkeep(spills=self._sweeps).tick(), context=contextvars.Context())
+            stack.push_async_callback(_cancelled, ticker)
             self._async_stack = stack.pop_all()
         built.opening = self
         return built
@@ -84,12 +90,19 @@ class Opening(Generic[T]):
                 portal.call(self._expire, config, saver)
             built = self._build(config, saver)
             stack.callback(built.drain)
+            ticker = portal.start_task_soon(built.upkeep(spills=self._sweeps).tick)
+            stack.callback(ticker.cancel)
             self._stack = stack.pop_all()
         built.opening = self
         return built
 
     def __exit__(self, *error: Any) -> bool | None:
         return self._stack.__exit__(*error)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _portal(stack: ExitStack) -> BlockingPortal:

@@ -22,6 +22,7 @@ from .context.decide import Decision, decide
 from .context.history import History
 from .context.learn import answering_model, observed
 from .context.leave import leaving, without
+from .context.memories import Reminder, remembering
 from .context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
 from .context.render import continued, render
 from .context.report import ContextReport, report
@@ -68,6 +69,8 @@ class Call:
     """Summaries bought before, by the prefix digest of what they cover; None as long as nobody has looked."""
     left: tuple[str, ...] = ()
     """Ids of messages that a decision for the same call before took out of the list."""
+    reminder: Reminder | None = None
+    """What was found in long-term memory for the call; None as long as nobody has looked."""
     owned: bool = True
     """Whether the messages are the state's own, so that they may leave it; others may have changed a request's."""
     started: float = field(default_factory=time.perf_counter)
@@ -141,9 +144,15 @@ class Stepper:
         """Decide once; an `Ask` has to be answered into `answers` before the next try."""
         stored, ignored = _stored(call.record, call.place.namespace)
         key, known = self._known(call.messages, stored, call.place, counter)
-        history, scope, view = known
+        history, scope, _ = known
         if stored.summary is not None and scope.summary is None:
             ignored = "the messages it summarised have changed"
+        wanted = remembering(stored, history, call.reminder)
+        if wanted is not stored:
+            # Usage so far counts a view that showed something else.
+            wanted = replace(wanted, since=("", ""))
+            fit = fitted(wanted, history)
+            known = Known(history, fit, render(history, fit))
         budget = self._budget(call, known)
         situation = Situation(
             self._settings,
@@ -155,13 +164,13 @@ class Stepper:
             bought=call.bought or {},
         )
         try:
-            decision = decide(history, stored, budget, situation, answers, view)
+            decision = decide(history, wanted, budget, situation, answers, known.view)
         except ContextBudgetError:
             if budget.calibration == Calibration():
                 raise
             # A figure that nothing can meet is not believed: the provider may judge the request itself.
             budget = self._budget(call, known, Calibration())
-            decision = decide(history, stored, budget, situation, answers, view)
+            decision = decide(history, wanted, budget, situation, answers, known.view)
         if isinstance(decision, Ask):
             return decision
         remaining, kept = history, decision.scope
@@ -174,7 +183,7 @@ class Stepper:
             shown = render(remaining, kept) if left else decision.view
             self._caches.keep(key, Known(remaining, kept, shown))
         reports = None
-        if decision.actions:
+        if decision.actions or wanted.remembered != stored.remembered:
             reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
         return Outcome(call, history, budget, stored, decision, kept, (*call.left, *left), ignored, reports)
 
@@ -215,7 +224,11 @@ class Stepper:
         """The budget the newest decision was taken with, as far as the record says."""
         sizes = known.scope.sizes
         overhead = Overhead(sizes.system, sizes.tools) if sizes.window else Overhead()
-        return self._divided(sizes.window or self._window(None), overhead, known, sizes.model)
+        return self._divided(sizes.window or self.window(None), overhead, known, sizes.model)
+
+    def scope(self, call: Call) -> Scope:
+        """The scope as it stands in the record of a call."""
+        return _stored(call.record, call.place.namespace)[0]
 
     def asking(self, call: Call) -> None:
         """Announce that a summary is being bought."""
@@ -268,8 +281,11 @@ class Stepper:
         if outcome.reports is None:
             return
         name: EventName = "compacted" if "compacted" in decision.actions else "pruned"
+        if not decision.actions:
+            name = "memory_changed"
         before, after = outcome.reports
-        reason, done = decision.rung or ", ".join(decision.actions), {"actions": list(decision.actions)}
+        reason = decision.rung or ", ".join(decision.actions) or "what the model is shown of it"
+        done = {"actions": list(decision.actions)}
         self._tell(call, name, reason, before=before, after=after, data=done)
 
     def _announce_sizes(self, outcome: Outcome) -> None:
@@ -301,7 +317,7 @@ class Stepper:
         overhead = call.measure(known.history.counter)
         if overhead.system is None and known.history.systems:
             overhead = Overhead(0, overhead.tools)
-        budget = self._divided(self._window(call.model), overhead, known, _called(call, known.history), calibration)
+        budget = self._divided(self.window(call.model), overhead, known, _called(call, known.history), calibration)
         if call.ahead:
             return budget.ahead(self._settings.compaction.prefetch_ratio)
         return budget.within(call.refused.window, call.refused.ceiling) if call.refused else budget
@@ -319,7 +335,8 @@ class Stepper:
             calibration=calibration or observed(*known, model),
         )
 
-    def _window(self, model: Model | None) -> int:
+    def window(self, model: Model | None) -> int:
+        """The context window of calls of `model`, in the provider's tokens."""
         return self._window_of(model) or DEFAULT_WINDOW
 
     def _window_of(self, model: Model | None) -> int | None:

@@ -158,7 +158,7 @@ async def test_leaving_open_waits_for_what_is_under_way(tmp_path):
     config = {**configured(SMALL).model_dump(), "persistence": {"workspace": str(tmp_path)}}
     async with MemoryMiddleware.open(config, model=side) as memory:
         graph = node_graph(memory, Scripted(replies="fine " * 60), saver=memory.saver)
-        while not memory._decider.background._running:
+        while not memory.background._running:
             await graph.ainvoke({"messages": [HumanMessage(WORDS)]}, thread())
     assert len(side.requests) == 1
     with sqlite3.connect(tmp_path / "cache.db") as db:

@@ -33,7 +33,7 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
     at = since(scope, history)
     if at is None:
         return scope.calibration
-    sent, window = scope.sizes.system + scope.sizes.tools, scope.sizes.window
+    sent, window = scope.sizes.system + scope.sizes.tools + view.curated_tokens, scope.sizes.window
     found: list[tuple[str | None, int, int]] = []
     for part in view.parts:
         message = part.message

@@ -16,6 +16,7 @@ from .budget import TokenBudget
 from .case import Case
 from .compact import ARTIFACT_SHARE, Cut, Cuts, compacted, outline, tag_tokens
 from .groups import request_run
+from .memories import behind
 from .prune import CLEAR, OWN_TOOLS, Pruner, text_size, tool_name
 from .record import Scope, Summary
 from .render import View, render
@@ -148,6 +149,7 @@ def _covered(case: Case, summary: Summary) -> Scope:
         watermark=mark if mark and positions[mark.upto] >= summary.count else None,
         arguments=old if old and positions[old.upto] >= summary.count else None,
         trims={key: n for key, n in case.scope.trims.items() if positions[key] >= summary.count or key in summary.pin},
+        remembered=behind(case.scope.remembered, positions, summary.count),
     )
 
 
@@ -188,6 +190,7 @@ def too_large(case: Case) -> ContextBudgetError:
     parts: dict[str, int] = {"system": budget.system, "tools": budget.tools}
     for part in view.parts:
         parts[part.source] = parts.get(part.source, 0) + part.tokens
+    parts["curated"] = view.curated_tokens
     largest = max(parts, key=lambda name: parts[name])
     listed = ", ".join(f"{name} {tokens}" for name, tokens in parts.items() if tokens)
     return ContextBudgetError(

@@ -92,6 +92,7 @@ class Pruner:
 
     def __init__(self, scope: Scope, history: History, pairing: Pairing) -> None:
         self._history, self._pairing, self._trims = history, pairing, scope.trims
+        self.recalled = scope.recalled
         self._rule = scope.watermark
         self._upto = history.positions[scope.watermark.upto] if scope.watermark else -1
         self._spared = OWN_TOOLS.union(scope.watermark.exclude) if scope.watermark else OWN_TOOLS

@@ -62,6 +62,17 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the view shows of long-term memory: blocks of text, tags included."""
+
+    space: str
+    """Names the memory it is from."""
+    curated: str = ""
+    recalled: Mapping[str, str] = field(default_factory=dict)
+    """Message key -> what was recalled for the turn that this message opened."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     """What the budget was when the last decision was taken: tokens, and what they are counted for."""
 
@@ -83,6 +94,7 @@ class Scope:
     arguments: Arguments | None = None
     trims: Mapping[str, int] = field(default_factory=dict)
     """Message key -> characters it is shortened to, beside the watermark."""
+    remembered: Remembered | None = None
     since: tuple[str, str] = ("", "")
     """Key and prefix digest of the newest message at the last decision; usage up to it counts another view."""
     calibration: Calibration = NO_CALIBRATION
@@ -91,7 +103,12 @@ class Scope:
     @property
     def shows(self) -> tuple[Any, ...]:
         """What the view depends on; the rest is what the decisions were taken from."""
-        return self.summary, self.watermark, self.arguments, self.trims
+        return self.summary, self.watermark, self.arguments, self.trims, self.remembered
+
+    @property
+    def recalled(self) -> Mapping[str, str]:
+        """Message key -> what was recalled for the turn that this message opened."""
+        return self.remembered.recalled if self.remembered else {}
 
     @property
     def covered(self) -> int:

@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from .groups import Call, Pairing, is_closable, pair
 from .history import History
+from .memories import with_block, with_curated
 from .prune import Pruner, shorten
 from .record import Scope, Summary
 from .text import escape_tags, one_line
@@ -25,6 +26,8 @@ from .truncate import truncate
 Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 
 KEY_CHARS = 80
+BLOCK_TOKENS = 4
+"""What one more block of a message takes beside its text."""
 INTERRUPTED = "[no result: the call was interrupted before it returned one]"
 INVALID = "[no result: the call was not run, its arguments could not be parsed]"
 
@@ -40,6 +43,8 @@ class Part(NamedTuple):
     """Where its message stands in the history; -1 for messages that stand only in the view."""
     limit: int | None = None
     """Characters it was shortened to; 0 is a cleared result, None a message as it was."""
+    recalled: int = 0
+    """Those of the tokens that what was recalled for its turn takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +54,24 @@ class View:
     parts: list[Part]
     pairing: Pairing = field(repr=False)
     tokens: int
-    """Raw tokens of all parts."""
+    """Raw tokens of all parts, and of the curated memory."""
+    curated: str = ""
+    """The block with the curated memory, which stands in the first human message."""
+    curated_tokens: int = 0
 
     @property
     def messages(self) -> list[BaseMessage]:
-        return [part.message for part in self.parts]
+        messages = [part.message for part in self.parts]
+        return with_curated(messages, self.curated) if self.curated else messages
 
 
 def render(history: History, scope: Scope) -> View:
     """Render the view of `history` under the decisions of `scope`, which must fit it (`record.fitted`)."""
     pairing = pair(history.messages, scope.covered)
     parts = [*_head(history, scope), *_tail(history, scope, pairing, scope.covered)]
-    return View(parts, pairing, sum(part.tokens for part in parts))
+    curated = scope.remembered.curated if scope.remembered else ""
+    extra = history.count(("curated", curated), curated) + BLOCK_TOKENS if curated else 0
+    return View(parts, pairing, sum(part.tokens for part in parts) + extra, curated, extra)
 
 
 def continued(before: History, decided: Scope, view: View, history: History, scope: Scope) -> View:
@@ -72,7 +83,8 @@ def continued(before: History, decided: Scope, view: View, history: History, sco
         return render(history, scope)
     pairing = view.pairing.joined(pair(history.messages, len(before)))
     new = list(_tail(history, scope, pairing, len(before)))
-    return View([*view.parts, *new], pairing, view.tokens + sum(part.tokens for part in new))
+    tokens = view.tokens + sum(part.tokens for part in new)
+    return View([*view.parts, *new], pairing, tokens, view.curated, view.curated_tokens)
 
 
 def _goes_on(before: History, history: History, scope: Scope) -> bool:
@@ -132,8 +144,19 @@ def _part(history: History, pruner: Pruner, position: int) -> Part:
     limit = pruner.limit(position)
     short = message if limit is None else shorten(message, limit)
     if limit is None or short is message:
-        return Part(message, source_of(message), history.tokens[position], position)
-    return Part(short, source_of(message), history.cost((history.digests[position], limit), short), position, limit)
+        part = Part(message, source_of(message), history.tokens[position], position)
+    else:
+        tokens = history.cost((history.digests[position], limit), short)
+        part = Part(short, source_of(message), tokens, position, limit)
+    block = pruner.recalled.get(history.keys[position]) if pruner.recalled else None
+    return part if block is None else _reminding(history, part, block)
+
+
+def _reminding(history: History, part: Part, block: str) -> Part:
+    """The part with what was recalled for the turn it opened."""
+    message = with_block(part.message, block)
+    tokens = history.cost((history.digests[part.position], part.limit, "recalled", block), message)
+    return part._replace(message=message, tokens=tokens, recalled=tokens - part.tokens)
 
 
 def source_of(message: BaseMessage) -> Source:

@@ -86,6 +86,8 @@ def report(history: History, scope: Scope, budget: TokenBudget, before: Scope | 
 
 
 def _common(old: View, new: View) -> int:
+    if old.curated != new.curated:
+        return 0
     pairs = zip(old.parts, new.parts, strict=False)
     differing = (i for i, (a, b) in enumerate(pairs) if a.message is not b.message and a.message != b.message)
     return next(differing, min(len(old.parts), len(new.parts)))
@@ -94,8 +96,10 @@ def _common(old: View, new: View) -> int:
 def _raw_parts(view: View, budget: TokenBudget) -> dict[str, int]:
     parts = dict.fromkeys(PARTS, 0)
     parts["system"], parts["tools"] = budget.system, budget.tools
+    parts["curated"] = view.curated_tokens
     for part in view.parts:
-        parts[part.source] += part.tokens
+        parts[part.source] += part.tokens - part.recalled
+        parts["recalled"] += part.recalled
     return parts
 
 

@@ -43,9 +43,10 @@ class WorkspaceError(LangGraphMemoryError, OSError):
 class Folder:
     """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts."""
 
-    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
+    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
         self.workspace = Path(workspace).absolute()
-        self.path = folder_of(self.workspace, namespace)
+        # One that was found on the disk is given by its folder.
+        self.path = namespace.absolute() if isinstance(namespace, Path) else folder_of(self.workspace, namespace)
         # Taken again by the thread that holds it, never by another one: a lock keeps a count a thread.
         self._lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600, poll_interval=POLL_SECONDS)
 

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from ..context.text import clean_text
 from ..namespace import Namespace
+from . import flushed
 from .entry import Entry, EntryError, Placed, lines_of, read_lines, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, Folder, WorkspaceError
 from .forgetting import INDEX, forget, holding
@@ -68,9 +69,9 @@ def day_of(name: str) -> date | None:
 class Keeper:
     """Long-term memory of one namespace in the folder `workspace`."""
 
-    def __init__(self, workspace: Path, namespace: Namespace = ()) -> None:
+    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
         self.folder = Folder(workspace, namespace)
-        self.index = Index(self.folder.path / INDEX, extra=TABLES)
+        self.index = Index(self.folder.path / INDEX, extra=(*TABLES, *flushed.TABLES))
 
     # Writing
 

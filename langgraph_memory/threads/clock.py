@@ -11,11 +11,14 @@ then run on from it, closely spaced, until the clock has caught up.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 from langgraph.checkpoint.base import id as lg_ids
 
 LAST = "_last_v6_timestamp"
+GREGORIAN = 0x01B21DD213814000
+"""The beginning of 1970 in the time of an id, which counts from 1582."""
 MOST = 1 << 59
 """Half of what the 60 bits of the time hold, the year 3409. A later id is not a time, and would use them up."""
 
@@ -28,6 +31,14 @@ def keep_ahead_of(checkpoint_id: str) -> None:
         return
     if last is None or last < time:
         setattr(lg_ids, LAST, time)
+
+
+def moment_of(checkpoint_id: str) -> datetime | None:
+    """When a checkpoint was made, by its id; None where that does not say."""
+    time = _time(checkpoint_id)
+    if time is None or not GREGORIAN <= time < MOST:
+        return None
+    return datetime.fromtimestamp((time - GREGORIAN) / 1e7, UTC)
 
 
 def _time(checkpoint_id: str) -> int | None:

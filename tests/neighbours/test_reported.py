@@ -136,7 +136,7 @@ async def test_6_a_worker_does_not_wait_for_what_is_bought_ahead_for_another_one
     builder.add_node("work", work)
     builder.add_conditional_edges(START, lambda _: [Send("work", job) for job in jobs], ["work"])
     await builder.compile().ainvoke({"messages": []}, thread())
-    assert memory._decider.background._running
+    assert memory.background._running
     assert ended == [0, 1]
     free.set()
     await memory.adrain()

@@ -1,0 +1,352 @@
+"""What is done beside a run: flushing what was said into the ledger, and consolidating that into MEMORY.md.
+
+    turn ends, or messages are about to be covered → note what is due → background: flush → consolidate
+
+A superstep waits for its slowest node, so the nodes of a graph only note down what is due and hand it over. The note
+outlives a crash: `recover` flushes what was noted and not done, from the thread as its saver has it. Scripts that end
+with the run can have everything done before it ends (`inline`).
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from .background import Background
+from .cache import SummaryCache
+from .config import MemoryConfig
+from .context.budget import DEFAULT_WINDOW
+from .context.history import History
+from .context.tokens import TokenCounter, load_counter
+from .earlier import StoredMessages
+from .errors import LangGraphMemoryError
+from .events import Listener, MemoryEvent, announce
+from .homes import Homes
+from .longterm import flushed, lineage
+from .longterm.consolidate import Consolidated, Consolidation
+from .longterm.flush import Flush, Flushed
+from .longterm.keeper import UNUSABLE, Keeper
+from .models import Model, for_side_calls, model_window, resolve_model
+from .place import Place
+from .sidecalls import Breakers, in_thread
+from .sidework import arun, run
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 3600.0
+"""How long a piece of work waits for the one before it on the same thread or namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A thread whose messages before position `end` are to be flushed."""
+
+    keeper: Keeper
+    thread: str
+    history: History
+    end: int
+    model: Model | None
+    reason: str
+    checkpoint: str | None = None
+
+    @property
+    def key(self) -> Hashable:
+        return "flush", self.keeper.folder.path, self.thread
+
+
+class SideBranches:
+    """Flush and consolidation for the memories of `homes`; `model` is for side calls where no other is named."""
+
+    def __init__(
+        self,
+        settings: MemoryConfig,
+        homes: Homes,
+        background: Background,
+        *,
+        model: Model | None,
+        cache: SummaryCache | None,
+        saver: BaseCheckpointSaver[Any] | None,
+        listener: Listener | None,
+        inline: bool,
+    ) -> None:
+        self._settings, self._homes, self._background = settings, homes, background
+        self._model, self._cache, self._listener, self._inline = model, cache, listener, inline
+        self._flush_model = resolve_model(settings.flush.model, "memory.flush.model")
+        self._merge_model = resolve_model(settings.consolidation.model, "memory.consolidation.model")
+        self._stored = StoredMessages(saver) if saver is not None else None
+        self._breakers = Breakers()
+        self._waiting: dict[Hashable, Job] = {}
+
+    @property
+    def flushes_turns(self) -> bool:
+        """Whether the end of a turn is a time to flush."""
+        return self._flushes and self._settings.flush.trigger == "turn"
+
+    @property
+    def flushes_before(self) -> bool:
+        """Whether messages are flushed before a summary covers them."""
+        return self._flushes and self._settings.flush.trigger != "never" and self._settings.compaction.flush_before
+
+    @property
+    def consolidates(self) -> bool:
+        return self._homes.workspace is not None and self._settings.consolidation.enabled
+
+    @property
+    def _flushes(self) -> bool:
+        return self._homes.workspace is not None and self._settings.flush.enabled
+
+    def job(
+        self, place: Place, history: History, model: Model | None, reason: str, end: int | None = None
+    ) -> Job | None:
+        """The flush of a run's messages; None for one without a memory or a thread, and inside another graph."""
+        keeper = self._homes.of(place)
+        if keeper is None or place.thread is None or place.namespace or not len(history):
+            return None
+        checkpoint = place.configurable.get("checkpoint_id")
+        return Job(keeper, place.thread, history, len(history) if end is None else end, model, reason, checkpoint)
+
+    # Handing over
+
+    def flush(self, job: Job) -> None:
+        """Note a flush and have it done; inline it is done on return."""
+        if not self._noted(job):
+            return
+        if self._inline:
+            self._flushed_sync(job)
+            return
+        self._waiting[job.key] = job
+        if not self._background.start_in_thread(job.key, lambda: self._turn_sync(job.key)):
+            self._background.start_in_thread((job.key, "next"), lambda: self._next_sync(job.key))
+
+    async def aflush(self, job: Job) -> None:
+        """As `flush`, as a task of the running loop."""
+        if not await in_thread(self._noted, job):
+            return
+        if self._inline:
+            await self._flushed(job)
+            return
+        self._waiting[job.key] = job
+        if not self._background.start(job.key, lambda: self._turn(job.key)):
+            self._background.start((job.key, "next"), lambda: self._next(job.key))
+
+    def consolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
+        """Have a run's memory consolidated, behind what is being flushed; inline it is done on return."""
+        if not self.consolidates or (keeper := self._homes.of(place)) is None:
+            return
+        if self._inline:
+            self.consolidated_sync(keeper, counter, model)
+            return
+
+        def work() -> None:
+            if place.thread is not None:
+                self._background.settled_sync(("flush", keeper.folder.path, place.thread), PATIENCE_SECONDS)
+            self.consolidated_sync(keeper, counter, model)
+
+        self._background.start_in_thread(("consolidate", keeper.folder.path), work)
+
+    async def aconsolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
+        if not self.consolidates or (keeper := self._homes.of(place)) is None:
+            return
+        if self._inline:
+            await self.consolidated(keeper, counter, model)
+            return
+
+        async def work() -> None:
+            if place.thread is not None:
+                await self._background.settled(("flush", keeper.folder.path, place.thread), PATIENCE_SECONDS)
+            await self.consolidated(keeper, counter, model)
+
+        self._background.start(("consolidate", keeper.folder.path), work)
+
+    def _noted(self, job: Job) -> bool:
+        """Write down that a flush is due; whether there is anything to flush. Without the note it is tried anyway."""
+        try:
+            with job.keeper.writing() as db:
+                if not flushed.unflushed(db, job.thread, job.history, job.end):
+                    return False
+                flushed.set_due(
+                    db,
+                    job.thread,
+                    job.history.keys[job.end - 1],
+                    checkpoint=job.checkpoint,
+                    reason=job.reason,
+                    now=time.time(),
+                )
+        except UNUSABLE as error:
+            logger.warning("It could not be noted that a thread is to be flushed: %s", error)
+        return True
+
+    def _turn_sync(self, key: Hashable) -> None:
+        if (job := self._waiting.pop(key, None)) is not None:
+            self._flushed_sync(job)
+
+    async def _turn(self, key: Hashable) -> None:
+        if (job := self._waiting.pop(key, None)) is not None:
+            await self._flushed(job)
+
+    def _next_sync(self, key: Hashable) -> None:
+        self._background.settled_sync(key, PATIENCE_SECONDS)
+        self._background.start_in_thread(key, lambda: self._turn_sync(key))
+
+    async def _next(self, key: Hashable) -> None:
+        await self._background.settled(key, PATIENCE_SECONDS)
+        self._background.start(key, lambda: self._turn(key))
+
+    # Doing
+
+    def _flushed_sync(self, job: Job) -> Flushed:
+        self._mark_branches(job)
+        task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
+        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+        return self._told(job, task.result, started)
+
+    async def _flushed(self, job: Job) -> Flushed:
+        await in_thread(self._mark_branches, job)
+        task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
+        await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+        return self._told(job, task.result, started)
+
+    def consolidated_sync(
+        self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
+    ) -> Consolidated:
+        """Consolidate one memory now."""
+        model, started = self._for_merging(model), time.perf_counter()
+        task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
+        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.path)
+        return self._changed(task.result, started, dry_run=dry_run)
+
+    async def consolidated(
+        self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
+    ) -> Consolidated:
+        model, started = self._for_merging(model), time.perf_counter()
+        task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
+        await arun(
+            task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.path
+        )
+        return self._changed(task.result, started, dry_run=dry_run)
+
+    async def recover(self, keeper: Keeper, tokenizer: str) -> int:
+        """Flush what was due in a memory and is not done, from the threads as they are; how many threads that were."""
+        if self._stored is None or not self._flushes:
+            return 0
+        count = 0
+        for due in await in_thread(_due, keeper):
+            messages = await self._stored.messages(due.thread)
+            history = await in_thread(_history, messages, tokenizer)
+            if due.key not in history.positions:
+                # The message never got into a checkpoint, or its thread is gone.
+                await in_thread(_settle, keeper, due)
+                continue
+            end = history.positions[due.key] + 1
+            await self._flushed(Job(keeper, due.thread, history, end, None, due.reason, due.checkpoint))
+            count += 1
+        return count
+
+    def _flush(self, job: Job) -> Flush:
+        model = self._for_flush(job)
+        return Flush(
+            job.keeper,
+            job.thread,
+            job.history,
+            self._settings.flush,
+            counter=job.history.counter,
+            has_model=model is not None,
+            window=model_window(model) or self._window,
+            checkpoint=job.checkpoint,
+            end=job.end,
+            cache=self._cache,
+        )
+
+    def _consolidation(
+        self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool, dry_run: bool
+    ) -> Consolidation:
+        return Consolidation(
+            keeper,
+            self._settings.consolidation,
+            counter=counter,
+            has_model=model is not None,
+            window=model_window(model) or self._window,
+            alive=self._alive,
+            force=force,
+            dry_run=dry_run,
+        )
+
+    def _mark_branches(self, job: Job) -> None:
+        try:
+            keys = job.history.positions
+            lineage.marked(job.keeper, job.thread, keys, lambda: {*keys, *(self._alive(job.thread) or ())})
+        except UNUSABLE as error:
+            logger.warning("Entries of abandoned branches could not be marked: %s", error)
+
+    def _alive(self, thread: str) -> Collection[str] | None:
+        """Ids of the messages on the branch that a thread is on; None where that is not known. Blocking."""
+        if self._stored is None:
+            return None
+        try:
+            found = self._stored.messages_sync(thread)
+        except (sqlite3.Error, LangGraphMemoryError) as error:
+            logger.warning("The thread %r could not be read: %s", thread, error)
+            return None
+        return {str(message.id) for message in found} or None
+
+    # Models and events
+
+    @property
+    def _seconds(self) -> float:
+        return self._settings.compaction.timeout_seconds
+
+    @property
+    def _window(self) -> int:
+        window = self._settings.context_window
+        return window if isinstance(window, int) else DEFAULT_WINDOW
+
+    def _for_flush(self, job: Job) -> Model | None:
+        return _side(self._flush_model or self._model or job.model)
+
+    def _for_merging(self, model: Model | None) -> Model | None:
+        return _side(self._merge_model or self._model or model)
+
+    def _told(self, job: Job, result: Flushed, started: float) -> Flushed:
+        if result.messages:
+            data = {"entries": result.entries, "messages": result.messages}
+            self._tell("memory_flushed", job.thread, job.reason, started, data)
+        return result
+
+    def _changed(self, result: Consolidated, started: float, *, dry_run: bool) -> Consolidated:
+        if result.changed and not dry_run:
+            self._tell("memory_changed", None, "consolidated", started, {"entries": result.entries})
+        return result
+
+    def changed(self, thread: str | None, reason: str, count: int) -> None:
+        """Announce that a tool has changed a memory."""
+        self._tell("memory_changed", thread, reason, time.perf_counter(), {"entries": count}, in_run=True)
+
+    def _tell(
+        self, name: Any, thread: str | None, reason: str, started: float, data: dict[str, Any], *, in_run: bool = False
+    ) -> None:
+        took = (time.perf_counter() - started) * 1000
+        announce(MemoryEvent(name, thread, reason, took, data=data), self._listener, in_run=in_run)
+
+
+def _side(model: Model | None) -> Model | None:
+    return for_side_calls(model) if model is not None else None
+
+
+def _due(keeper: Keeper) -> list[flushed.Due]:
+    with keeper.reading() as db:
+        return flushed.due(db)
+
+
+def _settle(keeper: Keeper, due: flushed.Due) -> None:
+    with keeper.writing() as db:
+        flushed.settle(db, due)
+
+
+def _history(messages: Any, tokenizer: str) -> History:
+    return History.of(tuple(messages), load_counter(tokenizer))

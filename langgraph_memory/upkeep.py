@@ -1,0 +1,142 @@
+"""The regular round over everything on disk: what is due is done, what is old is put away, what is derived is checked.
+
+    for each memory: flush what was due → consolidate → expire ledgers, session logs and versions → check the index
+    then: spill files nobody refers to → threads nobody has used for long
+
+`MemoryMiddleware.open` starts one ticker; whoever wants it now calls `lgm maintain`. Several processes may tick: the
+one that takes the lock of the workspace does the round, and when it was done is written down for all. Flushes that a
+crash left undone are made up for at every opening.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from .config import RuntimeConfig
+from .context.tokens import load_counter
+from .errors import DamagedDatabaseError, LangGraphMemoryError
+from .longterm.keeper import UNUSABLE, Keeper
+from .longterm.maintain import Done, steps
+from .retention import expire
+from .sidecalls import in_thread, named
+from .spilling import spill_folder, sweep
+from .threads import ThreadSaver, ThreadStore
+from .threads.stored import stored_values
+
+if TYPE_CHECKING:
+    from .middleware import MemoryMiddleware
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".maintaining"
+STAMP = ".maintained"
+TICK_SECONDS = 60.0
+
+
+class Upkeep:
+    """Rounds for an opened memory. `spills`: whether all threads that may refer to its spill files are in its saver."""
+
+    def __init__(self, memory: MemoryMiddleware, *, spills: bool) -> None:
+        self._memory, self._spills = memory, spills
+
+    async def tick(self) -> None:
+        """Make up for what is due, then do a round whenever the last one of anybody is long ago; until cancelled."""
+        for keeper in await in_thread(self._memory.longterm.homes.all):
+            self._memory.background.start(("recover", keeper.folder.path), partial(self.recover, keeper))
+        hours = self._memory.config.memory.maintenance.interval_hours
+        while hours and self._memory.workspace is not None:
+            if await in_thread(_is_due, self._memory.workspace, hours * 3600):
+                await self._tried()
+            await asyncio.sleep(min(TICK_SECONDS, hours * 3600))
+
+    async def _tried(self) -> None:
+        try:
+            async for done in self.round():
+                logger.debug("%s: %d %s", done.name, done.count, done.problem)
+        except UNUSABLE as error:
+            logger.warning("The regular round over the memory was not finished: %s", error)
+
+    async def round(self, *, force: bool = False) -> AsyncIterator[Done]:
+        """One round, each step told as it is done. None where another process is at it.
+
+        `force` leaves the interval between two consolidations out of account.
+        """
+        workspace = self._memory.workspace
+        if workspace is None:
+            return
+        lock = FileLock(workspace / LOCK, timeout=0, mode=0o600, thread_local=False)
+        try:
+            await in_thread(lock.acquire)
+        except Timeout:
+            yield Done("round", 0, "another process is at it")
+            return
+        try:
+            for keeper in await in_thread(self._memory.longterm.homes.all):
+                async for done in self._kept(keeper, force=force):
+                    yield done
+            yield await self._spilled()
+            yield await self._threads()
+            await in_thread(_stamp, workspace)
+        finally:
+            lock.release()
+
+    async def _kept(self, keeper: Keeper, *, force: bool) -> AsyncIterator[Done]:
+        settings = self._memory.config.memory
+        yield Done("flush", await self.recover(keeper))
+        if settings.consolidation.enabled:
+            counter = await in_thread(load_counter, settings.tokenizer)
+            branches = self._memory.longterm.branches
+            result = await branches.consolidated(keeper, counter, None, force=force)
+            yield Done("consolidate", result.entries, result.reason)
+        for _, step in steps(keeper, settings.maintenance):
+            yield await in_thread(step)
+
+    async def recover(self, keeper: Keeper) -> int:
+        """Flush what was due in a memory and is not done."""
+        try:
+            return await self._memory.longterm.branches.recover(keeper, self._memory.config.memory.tokenizer)
+        except (*UNUSABLE, LangGraphMemoryError) as error:
+            logger.warning("What was due could not be flushed, it stays due: %s", error)
+            return 0
+
+    async def _spilled(self) -> Done:
+        config, workspace = self._memory.config, self._memory.workspace
+        if not self._spills or workspace is None or not config.tools.spill_buffer.enabled:
+            return Done("spills", 0, "" if self._spills else "not all threads are known")
+        try:
+            return Done("spills", await in_thread(_sweep, config, workspace))
+        except (OSError, sqlite3.Error, DamagedDatabaseError) as error:
+            return Done("spills", 0, named(error))
+
+    async def _threads(self) -> Done:
+        days, saver = self._memory.config.memory.maintenance.thread_retention_days, self._memory.saver
+        if not days or not isinstance(saver, ThreadSaver) or self._memory.workspace is None:
+            return Done("threads")
+        return Done("threads", len(await expire(ThreadStore(saver), days, self._memory.workspace)))
+
+
+def _sweep(config: RuntimeConfig, workspace: Path) -> int:
+    database = str(Path(config.persistence.thread_db).expanduser())
+    return sweep(spill_folder(config, workspace), database, stored_values, config.memory.maintenance)
+
+
+def _is_due(workspace: Path, seconds: float) -> bool:
+    """Whether the last round is `seconds` ago; one in the future was on a clock that has been set back."""
+    try:
+        ago = time.time() - (workspace / STAMP).stat().st_mtime
+    except OSError:
+        return True
+    return not 0 <= ago < seconds
+
+
+def _stamp(workspace: Path) -> None:
+    (workspace / STAMP).touch(mode=0o600)
