@@ -155,6 +155,8 @@ class Flush:
     def _start(self) -> bool:
         """Whether there is something to do, and it is for this task to do it."""
         self._started = True
+        if not self._end:
+            return self._stop("nothing", "there are no messages")
         self._recover()
         with self._keeper.reading() as db:
             mark = flushed.mark_of(db, self._thread)
@@ -170,9 +172,14 @@ class Flush:
 
     def _recover(self) -> None:
         """Where an index was lost, entries tell up to which message their thread was flushed."""
+        if not self._keeper.index.path.exists():
+            with self._keeper.writing():
+                pass
         with self._keeper.reading() as db:
             if flushed.mark_of(db, self._thread) is not None:
                 return
+        self._keeper.sync()
+        with self._keeper.reading() as db:
             rows = self._keeper.index.rows_of_thread(db, self._thread)
         ids = {one for row in rows if BY in row.entry.metadata for one in row.entry.message_ids}
         if key := next((key for key in reversed(self._rows.keys) if key in ids), None) if ids else None:

@@ -183,14 +183,14 @@ def settle(db: sqlite3.Connection, done: Due) -> None:
 # Claims
 
 
-def claim(db: sqlite3.Connection, thread: str, owner: str, now: float, seconds: float = CLAIM_SECONDS) -> bool:
-    """Whether `owner` may flush the thread; if so, nobody else may for `seconds` or until the release."""
+def claim(db: sqlite3.Connection, thread: str, owner: str, now: float) -> bool:
+    """Whether `owner` may flush the thread; if so, nobody else may for a while or until the release."""
     # One that ends later than any claim may was made before the clock was put back.
-    db.execute("DELETE FROM flush_claims WHERE until <= ? OR until > ?", (now, now + 10 * seconds))
+    db.execute("DELETE FROM flush_claims WHERE until <= ? OR until > ?", (now, now + 2 * CLAIM_SECONDS))
     taken = db.execute(
         "INSERT INTO flush_claims VALUES (?, ?, ?) "
         "ON CONFLICT (thread) DO UPDATE SET until = excluded.until WHERE owner = excluded.owner",
-        (thread, owner, now + seconds),
+        (thread, owner, now + CLAIM_SECONDS),
     )
     return taken.rowcount == 1
 
