@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 TOKENIZE = "ascii tokenchars '-._@+#'"
 """For FTS5: what `words` gives is parted at blanks only."""
@@ -47,6 +48,7 @@ _NAME = re.compile(rf"{_BASE}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])")
 _ASCII_TERM = re.compile(r"[a-z0-9_](?:[a-z0-9_]|[-.@](?=[a-z0-9_]))*[+#]{0,2}")
 _SIGNED = re.compile(rf"{_BASE}{_TEXT}*[+#]{{1,2}}$")
 """C++, C#."""
+_RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 _LATIN_MARKS = re.compile(r"([A-Za-zı\u0370-\u03ff])[\u0300-\u036f]+|(?<=\u0435)\u0308")
@@ -204,6 +206,25 @@ def _unfolded(text: str, place: int) -> int:
         else:
             high = middle
     return max(0, low - 1)
+
+
+class Piece(NamedTuple):
+    """A part of a query in one kind of script."""
+
+    words: tuple[str, ...]
+    """Of a name, such as `TK-204`, each of its parts; otherwise one."""
+    unspaced: bool
+    """Whether it is a run of a script that puts no blanks between words."""
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """The parts of a query that are looked for each by itself, in order."""
+    for term in Query.of(text).terms:
+        for run in _RUN.findall(term.text):
+            unspaced = _IS_UNSPACED.match(run) is not None
+            found = [run] if unspaced or _SIGNED.fullmatch(run) else _PIECE.findall(run)
+            if found:
+                yield Piece(tuple(found if unspaced else [word[:LONGEST] for word in found]), unspaced)
 
 
 def quoted(word: str) -> str:

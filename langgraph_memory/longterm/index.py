@@ -15,12 +15,13 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -37,12 +38,11 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TABLES = (
     "CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, "
     "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, digest TEXT)",
-    # `place` counts the entries of a file from 0 without a gap, so that the neighbours of one are found by it.
-    "CREATE TABLE entries (number INTEGER PRIMARY KEY, file INTEGER NOT NULL, place INTEGER NOT NULL, "
-    "line INTEGER NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL, timestamp TEXT NOT NULL, moment REAL NOT NULL, "
-    "type TEXT NOT NULL, thread TEXT, about TEXT NOT NULL, print BLOB NOT NULL, abandoned INTEGER NOT NULL DEFAULT 0, "
-    "words TEXT NOT NULL, length INTEGER NOT NULL)",
-    "CREATE INDEX entries_by_place ON entries (file, place)",
+    # The number of an entry says which file it is in and at which place, without gaps: it is next to its neighbours'.
+    # What ranking reads comes first in a row.
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, moment REAL NOT NULL, "
+    "print BLOB NOT NULL, line INTEGER NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, thread TEXT, timestamp TEXT NOT NULL, "
+    "about TEXT NOT NULL, abandoned INTEGER NOT NULL, text TEXT NOT NULL, words TEXT NOT NULL)",
     "CREATE INDEX entries_by_print ON entries (print)",
     "CREATE INDEX entries_by_moment ON entries (moment)",
     "CREATE INDEX entries_by_thread ON entries (thread) WHERE thread IS NOT NULL",
@@ -249,42 +249,31 @@ class Index:
         return {path: Stamp(*rest) for path, *rest in rows}
 
     def replace(self, db: sqlite3.Connection, path: str, rows: Iterable[Row], stamp: Stamp) -> None:
-        """The rows of a file are now exactly these; only what changed is indexed again."""
+        """The rows of a file are now exactly these; only what changed or moved is indexed again."""
         file = _file(db, path, stamp)
-        query = "SELECT id, text, number, place, line FROM entries WHERE file = ? ORDER BY place"
-        before: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-        for id_, text, *where in db.execute(query, (file,)):
-            before.setdefault((id_, text), []).append((where[0], where[1], where[2]))
-        added = []
-        for place, row in enumerate(rows):
-            known = before.get((clean_text(row.entry.id), clean_text(row.entry.text)))
-            if not known:
-                added.append(_values(file, place, row))
-                continue
-            number, *where = known.pop(0)
-            if where != [place, row.line]:
-                db.execute("UPDATE entries SET place = ?, line = ? WHERE number = ?", (place, row.line, number))
-            about = _about(row.entry)
-            db.execute(
-                f"UPDATE entries SET ({', '.join(_ABOUT)}) = ({_marks(_ABOUT)}) "
-                f"WHERE number = ? AND ({', '.join(_ABOUT)}) IS NOT ({_marks(_ABOUT)})",
-                (*about, number, *about),
-            )
-        gone = [(number,) for numbers in before.values() for number, *_ in numbers]
-        db.executemany("DELETE FROM entries WHERE number = ?", gone)
-        _insert(db, added)
+        before = {row[0]: row for row in db.execute(f"SELECT {_COLUMNS} FROM entries WHERE {_IN_FILE}", _range(file))}
+        words = {row[_TEXT]: row[_TEXT + 1] for row in before.values()}
+        abandoned = {row[_ID] for row in before.values() if row[_ABANDONED]}
+        after = {
+            file + place: _values(file + place, row, words, clean_text(row.entry.id) in abandoned)
+            for place, row in enumerate(rows)
+        }
+        changed = {number for number in before.keys() | after.keys() if before.get(number) != after.get(number)}
+        moved = {number for number in changed if _same_but_line(before.get(number), after.get(number))}
+        db.executemany("UPDATE entries SET line = ? WHERE number = ?", [(after[n][_LINE], n) for n in moved])
+        db.executemany("DELETE FROM entries WHERE number = ?", [(n,) for n in changed - moved if n in before])
+        _insert(db, [after[n] for n in sorted(changed - moved) if n in after])
 
     def extend(self, db: sqlite3.Connection, path: str, rows: Iterable[Row], stamp: Stamp) -> None:
         """These rows were appended to a file, behind those it had."""
         file = _file(db, path, stamp)
-        last = db.execute("SELECT max(place) FROM entries WHERE file = ?", (file,)).fetchone()[0]
-        first = 0 if last is None else last + 1
-        _insert(db, [_values(file, place, row) for place, row in enumerate(rows, first)])
+        last = db.execute(f"SELECT max(number) FROM entries WHERE {_IN_FILE}", _range(file)).fetchone()[0]
+        _insert(db, [_values(number, row) for number, row in enumerate(rows, file if last is None else last + 1)])
 
     def remove(self, db: sqlite3.Connection, path: str) -> None:
         """A file is no more."""
-        db.execute("DELETE FROM entries WHERE file IN (SELECT number FROM files WHERE path = ?)", (clean_text(path),))
-        db.execute("DELETE FROM files WHERE path = ?", (clean_text(path),))
+        for (file,) in db.execute("DELETE FROM files WHERE path = ? RETURNING number", (clean_text(path),)).fetchall():
+            db.execute(f"DELETE FROM entries WHERE {_IN_FILE}", _range(file << PLACES))
 
     def rename(self, db: sqlite3.Connection, old: str, new: str) -> None:
         """A file has another name now, and replaced what had that name before."""
@@ -296,7 +285,7 @@ class Index:
 
     def rows(self, db: sqlite3.Connection, path: str) -> list[Row]:
         """The rows of a file, in their order."""
-        return _rows(db, "path = ? ORDER BY place", clean_text(path))
+        return _rows(db, "path = ? ORDER BY entries.number", clean_text(path))
 
     def rows_of_thread(self, db: sqlite3.Connection, thread_id: str) -> list[Row]:
         """What was made from a thread, the oldest first."""
@@ -396,31 +385,39 @@ def _make(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {_our_version()}")
 
 
+PLACES = 32
+"""Bits of an entry's number that say its place in the file."""
+_IN_FILE = "number BETWEEN ? AND ?"
+_OF_FILE = f"JOIN files ON files.number = entries.number >> {PLACES}"
+_NAMES_OF_COLUMNS = (
+    "number", "length", "moment", "print", "line", "id", "type", "thread", "timestamp", "about", "abandoned", "text",
+    "words",
+)  # fmt: skip
+_COLUMNS = ", ".join(_NAMES_OF_COLUMNS)
+_LINE, _ID, _ABANDONED, _TEXT = map(_NAMES_OF_COLUMNS.index, ("line", "id", "abandoned", "text"))
+
+
 def _file(db: sqlite3.Connection, path: str, stamp: Stamp) -> int:
+    """The number of a file's first entry."""
     row = db.execute(
         "INSERT INTO files (path, size, mtime_ns, digest) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET "
         "size = excluded.size, mtime_ns = excluded.mtime_ns, digest = excluded.digest RETURNING number",
         (clean_text(path), *stamp),
-    ).fetchone()
-    return int(row[0])
+    ).fetchall()[0]
+    return int(row[0]) << PLACES
 
 
-_ABOUT = ("timestamp", "moment", "type", "thread", "about")
-_COLUMNS = ("file", "place", "line", "id", "text", *_ABOUT, "print", "words", "length")
+def _range(first: int) -> tuple[int, int]:
+    return first, first + (1 << PLACES) - 1
 
 
-def _marks(values: Sequence[Any]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _values(file: int, place: int, row: Row) -> tuple[Any, ...]:
+def _values(number: int, row: Row, known: Mapping[str, str] = MappingProxyType({}), abandoned: bool = False) -> Any:
+    """The columns of an entry; `known` are the words of texts."""
     entry = row.entry
-    text, found = clean_text(entry.text), ranking.indexed(clean_text(entry.text))
-    stands = file, place, row.line, clean_text(entry.id)
-    return *stands, text, *_about(entry), print_of(text), " ".join(found), len(found)
-
-
-def _about(entry: Entry) -> tuple[Any, ...]:
+    text = clean_text(entry.text)
+    words = known.get(text)
+    if words is None:
+        words = " ".join(ranking.indexed(text))
     moment = entry.timestamp if entry.timestamp.tzinfo else entry.timestamp.astimezone()
     rest = {
         "tokens": entry.tokens,
@@ -428,19 +425,34 @@ def _about(entry: Entry) -> tuple[Any, ...]:
         "checkpoint": entry.checkpoint_id,
         "messages": entry.message_ids,
     }
-    about = clean_text(to_json({key: value for key, value in rest.items() if value}))
-    thread = None if entry.thread_id is None else clean_text(entry.thread_id)
-    return moment.isoformat(), moment.timestamp(), entry.type, thread, about
+    return (
+        number,
+        words.count(" ") + bool(words),
+        moment.timestamp(),
+        print_of(text),
+        row.line,
+        clean_text(entry.id),
+        entry.type,
+        None if entry.thread_id is None else clean_text(entry.thread_id),
+        moment.isoformat(),
+        clean_text(to_json({key: value for key, value in rest.items() if value})),
+        int(abandoned),
+        text,
+        words,
+    )
 
 
-def _insert(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    db.executemany(f"INSERT INTO entries ({', '.join(_COLUMNS)}) VALUES ({_marks(_COLUMNS)})", rows)
+def _same_but_line(one: Sequence[Any] | None, other: Sequence[Any] | None) -> bool:
+    return one is not None and other is not None and [*one[:_LINE], *one[_ID:]] == [*other[:_LINE], *other[_ID:]]
+
+
+def _insert(db: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    db.executemany(f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' * len(_NAMES_OF_COLUMNS))})", rows)
 
 
 def _rows(db: sqlite3.Connection, where: str, *values: Any) -> list[Row]:
     found = db.execute(
-        "SELECT path, line, text, id, timestamp, type, thread, about FROM entries JOIN files ON files.number = file "
-        f"WHERE {where}",
+        f"SELECT path, line, text, id, timestamp, type, thread, about FROM entries {_OF_FILE} WHERE {where}",
         values,
     )
     return [_row(*row) for row in found]
@@ -465,7 +477,7 @@ def _row(path: str, line: int, text: str, id_: str, timestamp: str, type_: Any, 
 def _hit(db: sqlite3.Connection, number: int, score: float) -> Hit:
     id_, path, line, text, timestamp, thread, type_, abandoned = db.execute(
         "SELECT id, path, line, text, timestamp, thread, type, abandoned FROM entries "
-        "JOIN files ON files.number = file WHERE entries.number = ?",
+        f"{_OF_FILE} WHERE entries.number = ?",
         (number,),
     ).fetchone()
     return Hit(id_, path, line, text, score, timestamp, thread, type_, bool(abandoned))

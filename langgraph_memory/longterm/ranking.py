@@ -1,20 +1,53 @@
-"""Which entries fit a query best: first by SQLite's full-text search, then by a closer look at the best of those."""
+"""Which entries fit a query best.
+
+A question becomes *features*: its words without those that only make it a question, names as a whole, and pairs of
+characters where a script puts no blanks between words. SQLite's full-text index tells which entries hold each of them.
+
+An entry counts for what it says, and for half and a quarter of that for what its neighbours say that stand one and two
+places before and behind it in the file: a question is often asked in one entry and answered in the next. What holds
+none of the words itself is found by its neighbours only if the question has several, and nothing holds them all. Each
+feature counts by its rarity, as in BM25, and the more often it is met the less each time adds; long entries count somewhat less. Who holds
+all features counts a quarter more. The same text in several places is found once.
+
+The weights were chosen on half of the conversations of `python -m benchmarks retrieval` and lie on a plateau: with half
+or twice of any of them the other half of the conversations loses little.
+"""
 
 from __future__ import annotations
 
+import heapq
 import json
+import math
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
-from ..search_text import Query, quoted, words
+from ..search_text import Piece, pieces, quoted, words
+from . import stop_words
 from .stemming import stem
 
 VERSION = 1
 """Of the words in the index."""
-MOST_WORDS = 64
-FIRST_LOOK = 200
+
+MOST = 64
+"""Features of a question that count."""
+MOST_CHARS = 20_000
+"""Characters of a question that are read."""
+
+NEIGHBOURS = {-2: 0.25, -1: 0.5, 0: 1.0, 1: 0.5, 2: 0.25}
+"""Weight of what stands so many places away."""
+SEVERAL = 3
+"""Features that a question has for which an entry may be found by its neighbours alone."""
+SATURATION = 1.2
+LENGTH = 0.4
+"""From 0 to 1: how much less a long entry counts. These two are `k1` and `b` of BM25."""
+ALL = 1.25
+
+FIRST_LOOK = 100
+NEWEST = 500
+"""Entries that are looked at closely whenever they match, as age may bring them before all others."""
 
 
 def indexed(text: str) -> list[str]:
@@ -23,6 +56,8 @@ def indexed(text: str) -> list[str]:
 
 
 class Decay(NamedTuple):
+    """How much less an entry counts for its age."""
+
     now: float
     floor: float
     hours: float
@@ -36,39 +71,128 @@ class Decay(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    words: tuple[str, ...]
+    """What is looked for: FTS5 expressions, one a feature."""
+
+    features: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> Question:
-        needed = dict.fromkeys(stem(word) for term in Query.of(text).terms for word in term.needed)
-        return cls(tuple(needed)[:MOST_WORDS])
+        found = list(pieces(text[:MOST_CHARS]))
+        stops = stop_words.spoken([word for piece in found for word in piece.words])
+        kept = _features(found, stops) or _features(found, frozenset())
+        return cls(tuple(islice(dict.fromkeys(kept), MOST)))
 
     def __bool__(self) -> bool:
-        return bool(self.words)
+        return bool(self.features)
 
-    @cached_property
-    def match(self) -> str:
-        return " OR ".join(map(quoted, self.words))
+
+def _features(found: Iterable[Piece], stops: frozenset[str]) -> list[str]:
+    features: list[str] = []
+    for piece in found:
+        if piece.unspaced:
+            features += map(quoted, _pairs(piece.words[0], parted=bool(stops)))
+        elif len(piece.words) > 1 or piece.words[0] not in stops:
+            # Of several words, the expression is a phrase.
+            features.append(quoted(" ".join(map(stem, piece.words))))
+    return features
+
+
+def _pairs(run: str, *, parted: bool) -> list[str]:
+    parts = [part for part in stop_words.CHINESE.split(run) if part] if parted else [run]
+    pairs = [part[place : place + 2] for part in parts for place in range(max(1, len(part) - 1))]
+    return stop_words.without_particles(pairs) if parted else pairs
 
 
 def best(db: sqlite3.Connection, question: Question, limit: int, decay: Decay) -> list[tuple[int, float]]:
-    """Numbers and scores of the best entries."""
+    """Numbers and scores of the best entries. Neighbours in a file have neighbouring numbers."""
+    found = _Found(db, question)
     size = FIRST_LOOK + 4 * limit
     while True:
-        rows = db.execute(
-            "SELECT rowid, -bm25(lookup) FROM lookup WHERE lookup MATCH ? ORDER BY rank, rowid DESC LIMIT ?",
-            (question.match, size),
-        ).fetchall()
-        scores = dict(rows)
-        about = db.execute(
-            "SELECT number, moment, print FROM entries WHERE number IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(scores)),),
-        ).fetchall()
-        found: dict[bytes, tuple[float, float, int]] = {}
-        for number, moment, print_ in about:
-            row = scores[number] * decay.of(moment), moment, number
-            found[print_] = max(row, found.get(print_, row))
-        if len(found) >= limit or len(rows) < size:
-            ordered = sorted(found.values(), reverse=True)[:limit]
-            return [(number, score) for score, _, number in ordered]
+        candidates = found.candidates(size)
+        scores = found.scored(candidates, decay)
+        if len(scores) >= limit or size >= len(found.own):
+            return [(number, score) for score, _, number in heapq.nlargest(limit, scores)]
         size *= 4
+
+
+class _Found:
+    """Which entries hold which features."""
+
+    def __init__(self, db: sqlite3.Connection, question: Question) -> None:
+        self._db, self._question = db, question
+        self._entries, words_ = db.execute("SELECT entries, words FROM totals").fetchone()
+        self._average = words_ / self._entries if self._entries else 1.0
+        holders = [(feature, self._holders(feature)) for feature in question.features]
+        self._complete = all(numbers for _, numbers in holders)
+        self._holding = [(self._rarity(len(numbers)), frozenset(numbers)) for _, numbers in holders if numbers]
+        self.own: dict[int, float] = {}
+        """By the number of an entry, the rarities of what it holds, added up."""
+        for rarity, numbers in self._holding:
+            for number in numbers:
+                self.own[number] = self.own.get(number, 0.0) + rarity
+
+    def _holders(self, feature: str) -> list[int]:
+        rows = self._db.execute("SELECT rowid FROM lookup WHERE lookup MATCH ?", (feature,)).fetchall()
+        return [row[0] for row in rows]
+
+    def _rarity(self, holders: int) -> float:
+        return math.log(1 + (self._entries - holders + 0.5) / (holders + 0.5))
+
+    def candidates(self, size: int) -> set[int]:
+        """The entries that are worth a closer look."""
+        if size >= len(self.own):
+            centres: Iterable[int] = list(self.own)
+        elif len(self._holding) == 1:
+            centres = self._by_rank(size)
+        else:
+            centres = heapq.nlargest(size, self.own, key=self._roughly)
+        found = set(centres)
+        if len(self._question.features) >= SEVERAL:
+            found.update(number + step for number in centres for step in NEIGHBOURS)
+        newest = self._db.execute("SELECT number FROM entries ORDER BY moment DESC LIMIT ?", (NEWEST,))
+        found.update(row[0] for row in newest if row[0] in self.own)
+        return found
+
+    def _by_rank(self, size: int) -> list[int]:
+        """Where all have the one feature, what tells them apart is how often and in how long a text."""
+        match = " OR ".join(self._question.features)
+        rows = self._db.execute("SELECT rowid FROM lookup WHERE lookup MATCH ? ORDER BY rank LIMIT ?", (match, size))
+        return [row[0] for row in rows]
+
+    def _roughly(self, number: int) -> float:
+        own = self.own.get
+        near, far = own(number - 1, 0.0) + own(number + 1, 0.0), own(number - 2, 0.0) + own(number + 2, 0.0)
+        return self.own[number] + NEIGHBOURS[1] * near + NEIGHBOURS[2] * far
+
+    def scored(self, candidates: Iterable[int], decay: Decay) -> list[tuple[float, float, int]]:
+        """Score, time and number of each candidate that exists and counts; of the same text, the best one."""
+        rows = self._db.execute(
+            "SELECT number, length, moment, print FROM entries WHERE number IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(candidates)),),
+        ).fetchall()
+        literal = self._complete and any(self._holds_all(number) for number in candidates)
+        found: dict[bytes, tuple[float, float, int]] = {}
+        for number, length, moment, print_ in rows:
+            if literal and number not in self.own:
+                continue
+            row = self._relevance(number, length) * decay.of(moment), moment, number
+            if row[0] > 0 and (print_ not in found or row > found[print_]):
+                found[print_] = row
+        return list(found.values())
+
+    def _holds_all(self, number: int) -> bool:
+        return self._complete and all(number in numbers for _, numbers in self._holding)
+
+    def _relevance(self, number: int, length: int) -> float:
+        own = 1 / (1 - LENGTH + LENGTH * length / self._average)
+        score = 0.0
+        for rarity, numbers in self._holding:
+            near = own if number in numbers else 0.0
+            for step, weight in _BESIDE:
+                if number + step in numbers:
+                    near += weight
+            score += rarity * near / (near + SATURATION)
+        return score * (ALL if self._holds_all(number) else 1.0) * (SATURATION + 1)
+
+
+_BESIDE = tuple((step, weight) for step, weight in NEIGHBOURS.items() if step)
