@@ -12,7 +12,7 @@ import typer
 
 from langgraph_memory.errors import LangGraphMemoryError
 
-from . import back, config, log, look, replay, search, threads, tree, verify
+from . import back, config, log, look, maintain, memory, replay, search, threads, tree, verify
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
@@ -21,7 +21,7 @@ ADVICE = {"No token ranks": f"Exact counts: pip install '{DISTRIBUTION}[offline-
 
 app = typer.Typer(
     name="lgm",
-    help="Memory for LangGraph agents: replay recorded conversations through it, and look at threads.",
+    help="Memory for LangGraph agents: replay conversations through it, look at threads and what is remembered.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -31,6 +31,8 @@ app.add_typer(threads.app)
 for command in (log.log, look.context, look.view, tree.tree, back.rewind, back.undo, back.fork):
     app.command()(command)
 app.command()(search.search)
+app.add_typer(memory.app)
+app.command()(maintain.maintain)
 app.command()(verify.verify)
 app.add_typer(config.app)
 

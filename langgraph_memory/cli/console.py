@@ -21,6 +21,8 @@ FOLDED = 12
 
 ESCAPED = {0x1B: "␛", 0x9B: "␛["}
 """What would begin a command to the terminal."""
+_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""Control characters that JSON lets through as they are."""
 
 
 def use_utf8() -> None:
@@ -49,13 +51,13 @@ def chatter_console() -> Console:
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """One remark on stderr, as it is: no markup, no wrapping."""
-    (console or chatter_console()).print(Text(text), soft_wrap=True)
+    """One remark on stderr: no markup, no wrapping, nothing that a terminal obeys."""
+    (console or chatter_console()).print(Text(text.translate(ESCAPED)), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """`value` on stdout, whatever the width of the terminal."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2).translate(_CONTROLS))
 
 
 # Tables

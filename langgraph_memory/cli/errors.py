@@ -25,3 +25,19 @@ class FileUnwritableError(LangGraphMemoryError):
 
 class TooFewTurnsError(LangGraphMemoryError):
     """A thread has not as many turns as it was to be taken back."""
+
+
+class MemoryMissingError(LangGraphMemoryError):
+    """There is no long-term memory where the configuration says."""
+
+
+class UnknownMemoryError(LangGraphMemoryError, LookupError):
+    """There is no long-term memory of whom was named, or nobody was named and there are several; lists them."""
+
+
+class MemoryUnusableError(LangGraphMemoryError):
+    """The files of a long-term memory cannot be read or written."""
+
+
+class MemoryFileError(LangGraphMemoryError, LookupError):
+    """A memory has no file of the name that was given."""

@@ -14,3 +14,12 @@ AtOption = Annotated[
     str | None,
     typer.Option("--at", metavar="CHECKPOINT", help="Checkpoint, as `lgm tree` shows it; without it the newest."),
 ]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose memory: fills {user_id}.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Fills another name of memory.namespace; may be repeated."),
+]
+NamespaceOption = Annotated[
+    list[str] | None,
+    typer.Option("--namespace", metavar="PART", help="A part of the namespace as it is; once for each of them."),
+]
