@@ -47,8 +47,7 @@ class Folder:
         self.workspace = Path(workspace).absolute()
         # One that was found on the disk is given by its folder.
         self.path = namespace.absolute() if isinstance(namespace, Path) else folder_of(self.workspace, namespace)
-        # Taken again by the thread that holds it, never by another one: a lock keeps a count a thread.
-        self._lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600, poll_interval=POLL_SECONDS)
+        self._locks: dict[int, FileLock] = {}
 
     @contextmanager
     def locked(self, seconds: float = LOCK_SECONDS) -> Iterator[None]:
@@ -60,7 +59,7 @@ class Folder:
         if (self.path / LOCK).is_symlink():
             raise _refused(self.path / LOCK, OSError(errno.ELOOP, ""))
         try:
-            held = self._lock.acquire(timeout=seconds)
+            held = self._lock().acquire(timeout=seconds)
         except Timeout:
             raise WorkspaceError(
                 f"{self.path}: another process or thread has been writing this memory for {seconds:g} s; try again."
@@ -69,6 +68,14 @@ class Folder:
             raise _refused(self.path, error) from error
         with held:
             yield
+
+    def _lock(self) -> FileLock:
+        """The lock of this process; one that a fork inherited is neither taken nor given back by it."""
+        if (found := self._locks.get(os.getpid())) is None:
+            # Taken again by the thread that holds it, never by another one: it keeps a count a thread.
+            lock = FileLock(self.path / LOCK, timeout=LOCK_SECONDS, mode=0o600, poll_interval=POLL_SECONDS)
+            found = self._locks.setdefault(os.getpid(), lock)
+        return found
 
     def exists(self) -> bool:
         """Whether anything was written yet. Raises `WorkspaceError` for a folder that leads elsewhere."""
@@ -209,6 +216,8 @@ class Folder:
             descriptor = os.open(path, flags | _FLAGS, 0o600)
         except (FileNotFoundError, NotADirectoryError):
             raise
+        except ValueError as error:
+            raise WorkspaceError(f"{name!r} is no name of a file: {error}") from None
         except OSError as error:
             raise _refused(path, error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -221,9 +230,10 @@ class Folder:
         path = self.path / name
         try:
             root, parent = os.path.realpath(self.workspace), os.path.realpath(path.parent)
+            expected = Path(root, path.parent.relative_to(self.workspace))
         except (ValueError, OSError) as error:
             raise WorkspaceError(f"{name!r} is no name of a file: {error}") from None
-        if Path(parent) != Path(root, path.parent.relative_to(self.workspace)):
+        if Path(parent) != expected:
             raise WorkspaceError(f"{path}: its folder leads to {parent}; memory stays in its own folder.")
         return path
 

@@ -1,9 +1,6 @@
 """Entries keep what they are given, in lines that people can read; whatever people write is read as entries."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -186,18 +183,17 @@ def test_a_moment_is_kept_to_the_microsecond_and_on_its_local_day(zone, moment, 
         ("Europe/Berlin", "2031-10-25T22:30:00Z", "2031-10-26"),
     ],
 )
-def test_the_day_is_the_local_one_in_a_program_of_that_zone(zone_name, utc, day):
-    code = (
-        "from langgraph_memory.longterm.entry import *\n"
-        f"one = Entry.of({{'text': 'x', 'timestamp': {utc!r}}})\n"
-        "read = read_lines(to_lines(one), one.day)[0].entry\n"
-        "assert read.timestamp == one.timestamp, (read, one)\n"
-        "print(one.day, read.day)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "TZ": zone_name}, capture_output=True, text=True
-    )
-    assert done.stdout.split() == [day, day], done.stderr
+def test_the_day_is_the_local_one_and_not_that_of_utc(monkeypatch, zone_name, utc, day):
+    monkeypatch.setenv("TZ", zone_name)
+    time.tzset()
+    try:
+        one = entry(timestamp=utc)
+        read = back(one)
+        assert str(one.day) == str(read.day) == day
+        assert read.timestamp == one.timestamp
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_both_hours_of_the_night_the_clocks_go_back_are_kept_apart(monkeypatch):
