@@ -110,9 +110,11 @@ def line_of(number: int, message: BaseMessage, *, from_tools: bool) -> str:
         text = preview(text, TOOL_CHARS, "[…]")
     elif not isinstance(message, HumanMessage):
         text = preview(text, ASSISTANT_CHARS, "[…]")
-    elif (moment := moment_of(message)) is not None:
-        role += f" ({moment:%Y-%m-%d %H:%M})"
-    return f"[{number}] {escape_tags(role)}: " + _sealed(text).replace("\n", "\n    ")
+    else:
+        role = f"{role} {one_line((message.name or '').replace(':', ' '), 60)}".strip()
+        if (moment := moment_of(message)) is not None:
+            role += f" ({moment:%Y-%m-%d %H:%M})"
+    return f"[{number}] {_sealed(role)}: " + _sealed(text).replace("\n", "\n    ")
 
 
 def said(message: BaseMessage) -> str:

@@ -51,6 +51,8 @@ LEAST_ROOM = 64
 REPLY_TOKENS = 2000
 REFERENCE_TOKENS = 4000
 SEPARATOR = 2
+WRITTEN = "(written)"
+"""Stands in the cache for a reply that is no longer needed."""
 BY = "by"
 """In the metadata of an entry: it was flushed, so the messages it names are."""
 
@@ -114,7 +116,8 @@ class Flush:
         self._keeper, self._thread, self._rows, self._config = keeper, clean_text(thread), history, config
         self._count, self._window, self._has_model = counter.text, window, has_model
         self._checkpoint, self._force, self._clock = checkpoint, force, clock
-        self._end = still_open(history.messages, len(history.keys) if end is None else min(end, len(history.keys)))
+        self._upto = len(history.keys) if end is None else min(end, len(history.keys))
+        self._end = still_open(history.messages, self._upto)
         self._cache: SummaryCache = ProcessCache() if cache is None else Guarded(cache)
         self._owner = uuid4().hex
         self._due: Due | None = None
@@ -244,7 +247,8 @@ class Flush:
         )
 
     def _done(self) -> bool:
-        if self._due is not None:
+        # A note about messages that this history does not have yet is for another flush.
+        if self._due is not None and self._due.key in map(clean_text, reversed(self._rows.keys[: self._upto])):
             with self._keeper.writing() as db:
                 flushed.settle(db, self._due)
         return self._stop(self.result.outcome, "" if self.result.messages else "there is nothing new")
@@ -335,8 +339,8 @@ class Flush:
 
     def _forget(self, chunk: Chunk) -> None:
         """What was written is no longer kept elsewhere, so that it can be forgotten."""
-        if self._has_model and self._cache.get(chunk.names[-1]) not in (None, "[]"):
-            self._cache.put(chunk.names[-1], "[]", boundary=chunk.names[-1])
+        if self._has_model and self._cache.get(chunk.names[-1]) is not None:
+            self._cache.put(chunk.names[-1], WRITTEN, boundary=chunk.names[-1])
 
     # Entries
 

@@ -30,7 +30,8 @@ COPIED = 0.7
 
 _NO_REPLY = re.compile(r"\W*no[_\s-]?reply\W*", re.IGNORECASE)
 _NOTHING = re.compile(
-    r"\W*(?:none|nothing|n/a|null|nil|empty|no (?:entries|facts|memories|reply|new (?:facts|entries|memories|infor\w+))"
+    r"\W*(?:none|nothing|n/a|null|nil|empty|no (?:entries|facts|memories|reply|new (?:facts|entries|memories"
+    r"|infor\w+))"
     r"|无|無|没有|沒有|なし|없음|нет|ничего|nichts|keine|rien|aucun|nada|ninguno|لا شيء|कुछ नहीं)\W*",
     re.IGNORECASE,
 )
@@ -41,7 +42,8 @@ _SAYS_NOTHING = re.compile(
     r"(?:remember|record|sav|stor|memori|note|noting|extract)"
     r"|no (?:new|lasting|relevant|further|more|memorable|important) (?:facts?|infor|memories|entries|details))"
     r"|(?:这些|新的|以上)?.{0,8}(?:没有|沒有|无|無).{0,20}(?:记住|記住|记录|記錄|保存|长期|長期|事实|事實)"
-    r"|(?:нет|ничего).{0,40}(?:запомн|запис|сохран|факт)|nichts.{0,40}(?:merken|speichern)|rien.{0,30}(?:retenir|noter)",
+    r"|(?:нет|ничего).{0,40}(?:запомн|запис|сохран|факт)|nichts.{0,40}(?:merken|speichern)|rien.{0,30}(?:retenir"
+    r"|noter)",
     re.IGNORECASE,
 )
 _HOLDS_NOTHING = re.compile(r"\[\s*\]|\{(?:\s*\"\w+\"\s*:\s*\[\s*\]\s*)?\}")
@@ -73,7 +75,8 @@ _COMMENT = re.compile(r"\s*<!--.*?(?:-->|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"\A([\"'“”«„「`])(.*)([\"'”“»」`]),?\Z", re.DOTALL)
 _SPEAKER = r"(?:user|assistant|human|ai|tool)"
 _ROLE = re.compile(
-    rf"\s*(?:\[?\d{{1,5}}\]?[.:)]?\s*)?(?:\[{_SPEAKER}\b[^\]]*\]|{_SPEAKER}(?: \([^)\n]{{1,60}}\))?\s*[:：])\s*",
+    rf"\s*(?:\[\d{{1,5}}\]\s*{_SPEAKER}\b[^\n]{{0,90}}?[:：]\s|\[{_SPEAKER}\b[^\]]*\]"
+    rf"|{_SPEAKER}(?: \([^)\n]{{1,60}}\))?\s*[:：])",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?=\s|$)")
@@ -139,12 +142,12 @@ def _is_nothing(text: str) -> bool:
 
 
 def _copies(entries: Sequence[str], source: str) -> bool:
-    labelled = sum(_ROLE.match(entry) is not None for entry in entries)
-    if labelled > len(entries) // 2:
+    whole = _squeezed(source)
+    lines = [entry[label.end() :] for entry in entries if (label := _ROLE.match(entry))]
+    if sum(not source or _squeezed(line) in whole for line in lines) > len(entries) // 2:
         return True
     if len(source) < COPY_CHARS:
         return False
-    whole = _squeezed(source)
     copied = sum(len(short) for entry in entries if (short := _squeezed(entry)) in whole)
     return copied > COPIED * len(whole)
 

@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -279,6 +281,13 @@ def test_a_prompt_of_ones_own_is_filled_and_its_other_braces_stay(keeper):
     assert prompt_of(model).endswith("{today}")
 
 
+def test_who_speaks_and_when_is_said_where_a_message_says_it(keeper):
+    when = {"timestamp": "2023-05-08T13:56:00+00:00"}
+    local = datetime.fromisoformat(when["timestamp"]).astimezone()
+    flush(keeper, [HumanMessage("hi", id="m", name="Eve: x", additional_kwargs=when)], model := writer())
+    assert f"[1] user Eve x ({local:%Y-%m-%d %H:%M}): hi" in prompt_of(model)
+
+
 # Chunks
 
 
@@ -495,9 +504,19 @@ def test_a_newer_note_stays_when_an_older_flush_ends(keeper):
     assert due(keeper) == ["m4"]
 
 
-def test_a_note_about_a_message_that_is_gone_goes_too(keeper):
-    set_due(keeper, "nobody")
-    flush(keeper, CHAT, writer())
+def test_a_note_about_messages_that_this_flush_does_not_have_stays(keeper):
+    set_due(keeper, "m4")
+    flush(keeper, CHAT[:2], writer())
+    assert due(keeper) == ["m4"]
+    flush(keeper, CHAT, writer(), end=3)
+    assert due(keeper) == ["m4"]
+    flush(keeper, CHAT, writer(), end=4)
+    assert due(keeper) == []
+
+
+def test_a_note_up_to_a_call_without_an_answer_does_not_stay_for_ever(keeper):
+    set_due(keeper, "a1")
+    flush(keeper, [human("Is a berth free?", "m0"), tools()[0]], writer())
     assert due(keeper) == []
 
 
@@ -576,7 +595,8 @@ def test_a_reply_that_was_paid_for_is_used_after_a_crash_even_if_more_was_said(k
     assert (found.messages, len(model.requests)) == (5, 2)
     assert texts(keeper) == ["paid for", "more"]
     assert "my name is Ada" not in prompt_of(model)
-    assert b"paid for" not in (tmp_path / "cache.db").read_bytes() or cache.covering(["x"]) == {}
+    with closing(sqlite3.connect(cache.path)) as db:
+        assert {row[0] for row in db.execute("SELECT text FROM summaries")} == {"(written)"}
 
 
 # Killed

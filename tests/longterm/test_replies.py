@@ -121,6 +121,14 @@ def test_the_whole_input_given_back_is_rejected():
     assert parse("- berth 3 is free until 3 o'clock and costs 3 a day.", messages=30, source=source) != []
 
 
+def test_what_only_looks_like_a_line_of_the_talk_is_kept():
+    source = "[1] user: I like tea very much.\n[2] assistant: Me too."
+    assert isinstance(parse("- user: I like tea very much.", messages=2, source=source), Rejected)
+    assert isinstance(parse("- [1] user Eve (2023-05-08 13:56): I like tea", messages=2, source=source), Rejected)
+    for fact in ("User: prefers tea to coffee.", "User prefers: tea"):
+        assert parse(f"- {fact}", messages=2, source=source) == [fact]
+
+
 def test_a_long_entry_ends_with_a_sentence():
     text = "Ada likes the sea. " * 60
     found = parse(f"- {text}\n- {B}", messages=4)
