@@ -203,6 +203,11 @@ def read_lines(text: str, day: date, *, file: str | None = None) -> list[Placed]
     return found
 
 
+def is_item(line: str) -> bool:
+    """Whether a line begins an item of a list."""
+    return _ITEM.match(line.strip()) is not None
+
+
 def without_comment(line: str) -> str:
     """A line of a ledger as a reader sees it."""
     body = line.rstrip()

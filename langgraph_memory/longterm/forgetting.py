@@ -22,7 +22,7 @@ from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
 from ..search_text import Query, fold
 from ..sessions import FOLDER as SESSIONS
-from .entry import Entry, without_comment
+from .entry import Entry, Placed, is_item
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
 from .index import DamagedIndexError, IndexUnusableError, print_of
 
@@ -84,6 +84,11 @@ def _unescaped(found: re.Match[str]) -> str:
 def forget(keeper: Keeper, text: str) -> int:
     """Remove what holds `text`, under the lock that the caller has; in how many places it was."""
     folder = keeper.folder
+    try:
+        # What a crash has left to be appended must not be appended later.
+        keeper.sync()
+    except (sqlite3.Error, OSError, LangGraphMemoryError) as error:
+        logger.warning("The memory index cannot be used while a text is forgotten: %s", error)
     files = [MEMORY, *(name for each in (LEDGER, ARCHIVE, HISTORY) for name in folder.names(each))]
     if same := _said_by(keeper, files, text):
         count = sum(_without(keeper, name, lambda one: one.id == text or print_of(one.text) in same) for name in files)
@@ -113,20 +118,26 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
         return 0
     # Whatever is no UTF-8 comes back as the bytes it was.
     lines = data.decode(errors="surrogateescape").split("\n")
-    entries = [placed for placed in keeper.placed(name, data) if goes(placed.entry)]
-    gone = {place for one in entries for place in range(one.first - 1, one.last)}
-    held = {place for one in keeper.placed(name, data) for place in range(one.first - 1, one.last)}
-    others = [{place} for place, line in enumerate(lines) if place not in held and holds(line)]
-    count = len(entries) + len(others)
-    gone.update(*others)
-    while across := _across([(place, line) for place, line in enumerate(lines) if place not in gone], holds):
+    there = keeper.placed(name, data)
+    entries = [one for one in there if goes(one.entry)]
+    others = [place for place, line in enumerate(lines) if place not in _places(there) and holds(line)]
+    gone, count = _places(entries) | {*others}, len(entries) + len(others)
+    # Lines of a person, of which a text may take several; an item of a list has been looked at as a whole.
+    items = _places([one for one in there if one.first < one.last or is_item(lines[one.first - 1])])
+    plain = ["\0" if place in items else line for place, line in enumerate(lines)]
+    while across := _across([(place, line) for place, line in enumerate(plain) if place not in gone], holds):
         gone |= across
         count += 1
     if gone:
-        _move_watermark(keeper, name, {one.entry.id for one in entries})
+        _move_watermark(keeper, name, {one.entry.id for one in there if one.first - 1 in gone})
         left = "\n".join(line for place, line in enumerate(lines) if place not in gone)
         keeper.folder.replace(name, left.encode(errors="surrogateescape"))
     return count
+
+
+def _places(entries: Sequence[Placed]) -> set[int]:
+    """The lines of entries, counted from 0."""
+    return {place for one in entries for place in range(one.first - 1, one.last)}
 
 
 def _told(entry: Entry) -> str:
@@ -135,7 +146,7 @@ def _told(entry: Entry) -> str:
 
 def _across(lines: Sequence[tuple[int, str]], holds: Holds) -> set[int]:
     """The first lines that hold the text only together."""
-    said = [without_comment(line) for _, line in lines]
+    said = [line for _, line in lines]
     if not holds("\n".join(said)):
         return set()
     end = bisect_left(range(len(said)), True, key=lambda end: holds("\n".join(said[: end + 1]))) + 1
