@@ -114,21 +114,36 @@ def mark_of(db: sqlite3.Connection, thread: str) -> Mark | None:
 
 
 def mark_flushed(db: sqlite3.Connection, thread: str, rows: Rows, positions: Sequence[int], now: float) -> None:
-    """Note that the messages at `positions` are flushed; raises `AlreadyFlushedError` where one of them was."""
+    """Note that the messages at `positions` are flushed, as all before them are.
+
+    Raises `AlreadyFlushedError` where one of them was.
+    """
     if not positions:
         return
     if _known(db, thread, rows, positions):
         raise AlreadyFlushedError(thread)
     mark = mark_of(db, thread)
-    if mark is not None and mark.digest == UNKNOWN:
-        # What the ledger told of is noted as if it had never been lost.
-        _insert(db, thread, rows, range(positions[0]))
+    if mark is None or mark.digest == UNKNOWN or not _marked(db, thread, rows, positions[0]):
+        _note(db, thread, rows, range(positions[0]))
     _insert(db, thread, rows, positions)
     newest = clean_text(rows.keys[positions[-1]]), rows.digests[positions[-1]].hex()
     db.execute("INSERT OR REPLACE INTO flush_marks VALUES (?, ?, ?, ?)", (thread, *newest, now))
     db.execute(
         "DELETE FROM flush_due WHERE thread = ? AND key IN (SELECT value FROM json_each(?))",
         (thread, json.dumps([clean_text(rows.keys[position]) for position in positions])),
+    )
+
+
+def _note(db: sqlite3.Connection, thread: str, rows: Rows, positions: Sequence[int]) -> None:
+    """Note flushed messages as they are in this thread now: in a fork, after an edit, after the index was lost.
+
+    So a fork of the thread as it is now knows them by their digests, and the thread itself by their keys.
+    """
+    _insert(db, thread, rows, positions)
+    db.executemany(
+        "INSERT OR IGNORE INTO flushed SELECT ?, '=' || ?2, ?2 "
+        "WHERE NOT EXISTS (SELECT 1 FROM flushed WHERE digest = ?2)",
+        ((thread, rows.digests[position].hex()) for position in positions),
     )
 
 

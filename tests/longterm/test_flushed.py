@@ -1,7 +1,12 @@
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
 
 from langgraph_memory.context.history import History
 from langgraph_memory.longterm import flushed
@@ -75,7 +80,52 @@ def test_a_fork_of_a_thread_that_was_edited_knows_what_came_after_the_edit(db):
     mark(db, "t", rows("a", "b", "c"))
     edited = [human("message a", "a"), human("edited", "b"), human("message c", "c"), human("new", "d")]
     mark(db, "t", History.of(edited, THIRDS))
-    assert flushed.unflushed(db, "fork", History.of(edited, THIRDS)) == [1, 2]
+    assert flushed.unflushed(db, "fork", History.of(edited, THIRDS)) == []
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["say", "say", "flush", "rewind", "fork", "edit", "remove", "leave"]), st.integers(0, 11)
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+@settings(max_examples=300)
+def test_whatever_becomes_of_a_thread_each_message_is_flushed_once(steps):
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        for table in flushed.TABLES:
+            db.execute(table)
+        threads: list[list[HumanMessage]] = [[]]
+        count: Counter[str] = Counter()
+        for number, (step, at) in enumerate(steps):
+            place = at % len(threads)
+            said = threads[place]
+            history = History.of(list(said), THIRDS)
+            if step == "say":
+                said += [human(f"text {number}.{n}", f"{number}.{n}") for n in range(1 + at % 3)]
+            elif step == "rewind":
+                del said[at:]
+            elif step == "fork" and said and (mark := flushed.mark_of(db, str(place))):
+                # What was changed and not looked at since is not known to be the same.
+                if mark.digest == history.digests[-1].hex():
+                    threads.append(list(said))
+            elif step == "flush":
+                new = flushed.unflushed(db, str(place), history, len(said) - at % 2)
+                count.update(str(said[position].id) for position in new)
+                flushed.mark_flushed(db, str(place), history, new, float(number))
+                assert flushed.unflushed(db, str(place), history, len(said) - at % 2) == []
+                assert all(count[str(one.id)] for one in said[: len(said) - at % 2])
+            elif not said or flushed.mark_of(db, str(place)) is None:
+                continue
+            elif step == "leave":
+                del said[: at % 3]
+            elif step == "edit":
+                said[at % len(said)] = human(f"edited {number}", said[at % len(said)].id)
+            elif step == "remove":
+                del said[at % len(said)]
+        assert {id: n for id, n in count.items() if n > 1} == {}
 
 
 def test_behind_the_mark_nothing_is_looked_up(db):
