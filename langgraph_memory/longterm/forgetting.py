@@ -22,7 +22,7 @@ from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
 from ..search_text import Query, fold
 from ..sessions import FOLDER as SESSIONS
-from .entry import Entry, Placed, is_item
+from .entry import Entry, Placed, is_item, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
 from .index import DamagedIndexError, IndexUnusableError, print_of
 
@@ -122,9 +122,9 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
     entries = [one for one in there if goes(one.entry)]
     others = [place for place, line in enumerate(lines) if place not in _places(there) and holds(line)]
     gone, count = _places(entries) | {*others}, len(entries) + len(others)
-    # Lines of a person, of which a text may take several; an item of a list has been looked at as a whole.
-    items = _places([one for one in there if one.first < one.last or is_item(lines[one.first - 1])])
-    plain = ["\0" if place in items else line for place, line in enumerate(lines)]
+    # A text may take several lines of a person; ours have been looked at as a whole.
+    ours = _places([one for one in there if without_comment(lines[one.last - 1]) != lines[one.last - 1]])
+    plain = ["\0" if place in ours else f"\0 {line}" if is_item(line) else line for place, line in enumerate(lines)]
     while across := _across([(place, line) for place, line in enumerate(plain) if place not in gone], holds):
         gone |= across
         count += 1
