@@ -104,6 +104,9 @@ _IDENTITY = (
     r"|trader"
     r"|pilot|sailor|soldier|veteran|actor|actress|dancer|singer|coach|trainer|librarian|electrician|plumber"
     r"|mechanic)\b",
+    r"\btoday is my birthday\b|\bi(?:['’]m| am) (?:currently |now |still |also )?learning\b|\bmy \w+ (?:died"
+    r"|passed away)\b",
+    r"今天是我(?:的)?生日|我(?:最近|现在|現在|正|还|還|也|一直)*在(?:学|學)(?:习|習)?[^，。？校会會]{2,}",
     r"\bi (?:was born|grew up|come from|moved (?:to|from|here)|speak \w|graduated|have been married)\b",
     rf"\b(?:my|our) (?:\w+ )?{_KIN}(?:['’]s)?(?: \w+)? (?:is|are|was|were|lives?|works?|has|have|likes?|loves?"
     rf"|hates?|turns?)\b",
@@ -246,7 +249,7 @@ _EVENT = (
 _WHEN = (
     r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b\d{1,2}:\d\d\b",
     r"\b(?:tomorrow|tonight|(?:next|this|coming|by|on|until|before) (?:the )?(?:mon|tues|wednes|thurs|fri|satur"
-    r"|sun)day|(?:next|this) (?:week"
+    r"|sun)day|(?:next|(?<!earlier )this) (?:week"
     r"|weekend|month|year|quarter|spring|summer|fall|autumn|winter)|in (?:a|two|three|four|\d+) (?:days?|weeks?"
     r"|months?)"
     r"|(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)\w*\.? \d{1,2}(?:st|nd|rd|th)?\b|\d{1,2}(?:st|nd|rd"

@@ -17,7 +17,7 @@ from ..context.text import clean_text, one_line
 from .cues import CUES, EVENT, PASSING, WHEN, Kind
 
 LEAST_CHARS, MOST_CHARS = 4, 300
-EDGE_CHARS = 1500
+EDGE_CHARS = 800
 """Of a long text, which is mostly pasted, only so much at its beginning and its end is looked at."""
 MOST_ENTRIES = 8
 """Sentences that one message may give."""
