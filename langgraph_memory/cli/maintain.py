@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,9 +38,7 @@ def maintain(
 
     Agents may go on meanwhile. Where another process is doing the same, it is left to it.
     """
-    from langgraph_memory.config import load_config
-
-    done = asyncio.run(_round(load_config(config).config, force=force))
+    done = _done(config, force=force)
     if [step.step for step in done] == [BUSY]:
         if as_json:
             print_json([])
@@ -62,9 +61,23 @@ class Step:
     problem: str
 
 
-async def _round(config: RuntimeConfig, *, force: bool) -> list[Step]:
+def _done(path: Path | None, *, force: bool) -> list[Step]:
+    from langgraph_memory.config import load_config
+    from langgraph_memory.opening import workspace_of
+
+    from .database import database_of
+    from .errors import MemoryMissingError
+    from .whose import none_here
+
+    config = load_config(path).config
+    if not workspace_of(config).is_dir():
+        raise MemoryMissingError(none_here(config))
+    return asyncio.run(_round(config, database_of(config), force=force))
+
+
+async def _round(config: RuntimeConfig, file: Path | None, *, force: bool) -> list[Step]:
     done: list[Step] = []
-    async with _opened(config) as (memory, spills):
+    async with _opened(config, file) as (memory, spills):
         names = await asyncio.to_thread(_names, memory)
         total = len(names) * len(OF_A_MEMORY) + len(OF_THE_WORKSPACE)
         with _progress(total) as progress:
@@ -78,20 +91,18 @@ async def _round(config: RuntimeConfig, *, force: bool) -> list[Step]:
 
 
 @asynccontextmanager
-async def _opened(config: RuntimeConfig) -> AsyncIterator[tuple[MemoryMiddleware, bool]]:
+async def _opened(config: RuntimeConfig, file: Path | None) -> AsyncIterator[tuple[MemoryMiddleware, bool]]:
     """The memory, and whether it knows all threads. Makes no database, and no round of its own in the background."""
     from langgraph_memory import MemoryMiddleware
     from langgraph_memory.opening import workspace_of
 
-    from .database import database_of, open_store
-    from .errors import MemoryMissingError, MemoryUnusableError
-    from .whose import none_here
+    from .database import open_store
+    from .errors import MemoryUnusableError
 
-    workspace, file = workspace_of(config), database_of(config)
-    if not workspace.is_dir():
-        raise MemoryMissingError(none_here(config))
+    workspace = workspace_of(config)
     async with open_store(file, changing=True) if file else nullcontext() as store:
-        memory = MemoryMiddleware(config, saver=None if store is None else store.saver, workspace=workspace)
+        saver = None if store is None else store.saver
+        memory = await asyncio.to_thread(MemoryMiddleware, config, saver=saver, workspace=workspace)
         try:
             yield memory, store is not None
         except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from langgraph_memory.cache import FileCache, Guarded
@@ -60,7 +61,8 @@ def merge(memory: Memory, *, dry_run: bool = False, without_model: bool = False)
     name = None if without_model else settings.consolidation.model or settings.compaction.model
     key = "consolidation" if settings.consolidation.model else "compaction"
     model: Model | None = resolve_model(name, f"memory.{key}.model")
-    alive = asyncio.run(_alive(config, _threads(memory.keeper)))
+    threads, file = _threads(memory.keeper), database_of(config)
+    alive = asyncio.run(_alive(file, threads)) if threads and file else {}
     task = Consolidation(
         memory.keeper,
         settings.consolidation,
@@ -90,10 +92,8 @@ def _threads(keeper: Keeper) -> set[str]:
     return {row.entry.thread_id for row in rows if row.entry.thread_id is not None}
 
 
-async def _alive(config: RuntimeConfig, threads: Collection[str]) -> dict[str, Collection[str] | None]:
+async def _alive(file: Path, threads: Collection[str]) -> dict[str, Collection[str] | None]:
     """Ids of the messages on the branch that each thread is on; those of threads that are not known are left out."""
-    if not threads or (file := database_of(config)) is None:
-        return {}
     async with open_store(file) as store:
         stored = StoredMessages(store.saver)
         found = {thread: await stored.messages(thread) for thread in threads}

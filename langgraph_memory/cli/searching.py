@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from langgraph_memory.config import RuntimeConfig
 from langgraph_memory.longterm.index import Hit as Entry
 from langgraph_memory.longterm.keeper import Keeper
+from langgraph_memory.longterm.ranking import Decay
 from langgraph_memory.longterm.retrieve import Found, Retriever
-from langgraph_memory.search_text import Query, relevance, words
+from langgraph_memory.search_text import Query
 from langgraph_memory.threads import Hit
 from langgraph_memory.threads.clock import moment_of
 
@@ -75,17 +77,24 @@ class _Several:
         self.hits: dict[str, tuple[Memory, Entry]] = {}
 
     def search(self, query: str, limit: int, **decay: float) -> list[Entry]:
-        groups = [memory.keeper.search(query, limit, **decay) for memory in self.memories]
-        # The best of each on one scale, as their indexes know nothing of each other.
-        fits = relevance(self._query, [words(group[0].text) if group else [] for group in groups])
         found: list[Entry] = []
-        for number, (memory, group, fit) in enumerate(zip(self.memories, groups, fits, strict=True)):
-            for hit in group:
+        for number, memory in enumerate(self.memories):
+            hits = memory.keeper.search(query, limit, **decay)
+            scale = self._scale(hits[0], **decay) if hits else 1.0
+            for hit in hits:
                 path = f"{number}:{hit.path}"
                 self.hits[f"{path}:{hit.line}"] = memory, hit
-                score = hit.score / group[0].score * fit if len(groups) > 1 and group[0].score > 0 else hit.score
-                found.append(replace(hit, path=path, score=score))
+                found.append(replace(hit, path=path, score=hit.score * scale))
         return sorted(found, key=lambda hit: -hit.score)[:limit]
+
+    def _scale(self, best: Entry, *, decay_floor: float, decay_hours: float) -> float:
+        """What puts the scores of a memory on one scale with the others, as their indexes know nothing of each other:
+        its best counts as much as it holds of the query, and less for its age."""
+        if len(self.memories) == 1 or best.score <= 0:
+            return 1.0
+        age = Decay(datetime.now().timestamp(), decay_floor, decay_hours)
+        held = self._query.holds(best.text) + 0.5
+        return held * age.of(datetime.fromisoformat(best.timestamp).timestamp()) / best.score
 
 
 def _said(hit: Hit, number: int) -> Found:

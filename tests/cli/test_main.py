@@ -29,10 +29,13 @@ COMMANDS = (
     "fork",
     "search",
     "verify",
+    "maintain",
     "threads",
+    "memory",
     "config",
 )
 OF_THREADS = ("list", "export", "rm", "prune", "stats", "backup", "vacuum")
+OF_MEMORY = ("show", "add", "forget", "status", "log", "diff", "revert", "consolidate", "reindex")
 
 
 def main(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
@@ -53,6 +56,7 @@ def test_the_help_lists_every_command():
         assert f" {name} " in out
         assert lgm(name, "--help").exit_code == 0
     assert all(f" {name} " in lgm("threads", "--help").stdout for name in OF_THREADS)
+    assert all(f" {name} " in lgm("memory", "--help").stdout for name in OF_MEMORY)
 
 
 def test_the_version_is_that_of_the_distribution():
