@@ -1,7 +1,7 @@
 """Finding what fits a question: in the thread's own messages and in long-term memory, ranked together.
 
-Both are searched by their own index. What they found is put on one scale by how well the best text of each fits the
-question, then weighed by age and by source (`memory.retrieval`). Texts that are the same are shown once.
+Both are searched by their own index. What each found is put on one scale by how well its best text fits the question,
+then weighed by age and by source (`memory.retrieval`). Texts that are the same are shown once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ..config import RetrievalConfig
-from ..context.text import escape_tags, one_line
+from ..context.text import clean_text, escape_tags, one_line
 from .index import Hit, print_of
 from .keeper import Keeper
-from .ranking import Decay, Question, indexed
+from .ranking import Decay, indexed
 
 SHOWN_CHARS = 600, 300, 150, 75, 40, 20
 """Of a text, the fewer the less room there is; only the best one is shortened below the first."""
@@ -71,11 +71,10 @@ class Retriever:
         decay = Decay(datetime.now().timestamp(), settings.decay_floor, settings.decay_hours)
         aged = sorted((replace(one, score=one.score * _age(one, decay)) for one in said), key=lambda one: -one.score)
         groups = [[_found(hit) for hit in hits], aged]
-        fits = _fits(query, [group[0].text if group else "" for group in groups])
+        fits = _fits(query, [one.text for group in groups for one in group])
         pool: list[Found] = []
-        for group, fit, weight in zip(groups, fits, (settings.long_term_weight, 1.0), strict=True):
-            if group:
-                pool += _scaled(group, fit * _age(group[0], decay) * weight)
+        for group, weight in zip(groups, (settings.long_term_weight, 1.0), strict=True):
+            pool += _scaled([(one, fits.pop(0) * _age(one, decay) * weight) for one in group])
         return _once_each(sorted(pool, key=lambda one: -one.score))[:limit]
 
     async def build_context(self, query: str, *, max_tokens: int = 1000, count: Callable[[str], int]) -> str:
@@ -121,22 +120,24 @@ def _found(hit: Hit) -> Found:
 
 def _fits(query: str, texts: Sequence[str]) -> list[float]:
     """How well texts fit a query, told apart by nothing but what they say; never 0."""
-    asked = Question.of(query).words
-    bags = [indexed(text) for text in texts]
-    average = sum(map(len, bags)) / len(bags)
+    asked = dict.fromkeys(indexed(clean_text(query)))
+    bags = [indexed(clean_text(text)) for text in texts]
+    average = sum(map(len, bags)) / max(1, len(bags))
     fits = []
     for bag in bags:
         scale = 1.2 * (0.25 + 0.75 * len(bag) / (average or 1.0))
-        # Long words say more than short ones; how rare they are, two texts cannot tell.
+        # Long words say more than short ones; how rare they are, a few texts cannot tell.
         counts = ((math.log(1 + len(word)), bag.count(word)) for word in asked)
         fits.append(max(1e-6, sum(weight * count * 2.2 / (count + scale) for weight, count in counts if count)))
     return fits
 
 
-def _scaled(group: Sequence[Found], best: float) -> list[Found]:
-    """The group with `best` as the score of its first."""
-    top = group[0].score
-    return [replace(one, score=one.score / top * best if top > 0 else best) for one in group]
+def _scaled(group: Sequence[tuple[Found, float]]) -> list[Found]:
+    """What a source found, as far apart as it put them, with the score given for the one that fits best."""
+    best, score = max(group, key=lambda one: one[1], default=(None, 0.0))
+    if best is None or best.score <= 0:
+        return [replace(one, score=score) for one, score in group]
+    return [replace(one, score=one.score / best.score * score) for one, _ in group]
 
 
 def _once_each(found: Sequence[Found]) -> list[Found]:

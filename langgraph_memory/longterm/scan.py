@@ -8,14 +8,14 @@ from datetime import datetime
 from ..context.text import clean_text
 from ..search_text import Query, relevance
 from .index import Hit, Row, print_of
-from .ranking import Decay, Question, indexed
+from .ranking import Decay, indexed
 
 
 def scan(
     rows: Sequence[Row], query: str, limit: int, *, now: datetime, decay_floor: float, decay_hours: float
 ) -> list[Hit]:
     """The rows that hold a word of `query`, the best first, and the same text once."""
-    asked, decay = Question.of(clean_text(query)).words, Decay(now.timestamp(), decay_floor, decay_hours)
+    asked, decay = dict.fromkeys(indexed(clean_text(query))), Decay(now.timestamp(), decay_floor, decay_hours)
     bags = [(row, bag) for row in rows if not set(asked).isdisjoint(bag := indexed(row.entry.text))]
     scores = relevance(Query.of(" ".join(asked)), [bag for _, bag in bags])
     hits = [

@@ -40,7 +40,9 @@ class Workspace:
         missing it is now), `type` is `fact` unless it says otherwise. Raises `EntryError` before anything is written,
         and `OSError` where the files cannot be.
         """
-        return await asyncio.to_thread(self.keeper.append, list(entries))
+        # An iterable is gone through here, as it may belong to the loop.
+        given = [entries] if isinstance(entries, (str, Mapping, Entry)) else list(entries)
+        return await asyncio.to_thread(self.keeper.append, given)
 
     async def search(self, query: str, *, limit: int = 10) -> list[Hit]:
         """The best entries for any text, best first; [] for one without words."""
