@@ -9,6 +9,7 @@ last answer — is kept out by `PASSING`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 Kind = Literal["remember", "preference", "identity", "decision", "date", "standing"]
@@ -309,16 +310,30 @@ _PASSING = (
 )
 
 
-def _one(patterns: tuple[str, ...]) -> re.Pattern[str]:
+_LATIN = re.compile(r"(?<!\\)[a-z]{3}")
+
+
+class Cue:
+    """Patterns of all languages; a text in ASCII is not compared with those that hold no word in it."""
+
+    def __init__(self, *patterns: str) -> None:
+        self._all = _joined(patterns)
+        self._latin = _joined([pattern for pattern in patterns if pattern.isascii() or _LATIN.search(pattern)])
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return (self._latin if text.isascii() else self._all).search(text)
+
+
+def _joined(patterns: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
-CUES: dict[Kind, re.Pattern[str]] = {
-    "remember": _one(_REMEMBER),
-    "standing": _one(_STANDING),
-    "identity": _one(_IDENTITY),
-    "preference": _one(_PREFERENCE),
-    "decision": _one(_DECISION),
+CUES: dict[Kind, Cue] = {
+    "remember": Cue(*_REMEMBER),
+    "standing": Cue(*_STANDING),
+    "identity": Cue(*_IDENTITY),
+    "preference": Cue(*_PREFERENCE),
+    "decision": Cue(*_DECISION),
 }
-EVENT, WHEN = _one(_EVENT), _one(_WHEN)
-PASSING = _one(_PASSING)
+EVENT, WHEN = Cue(*_EVENT), Cue(*_WHEN)
+PASSING = Cue(*_PASSING)
