@@ -107,6 +107,28 @@ def threads(
 
 
 @app.command()
+def retrieval(
+    data: DataArgument = None,
+    only: Annotated[list[str] | None, typer.Option("--set", metavar="NAME", help="Only this; may be repeated.")] = None,
+    entries: Annotated[int, typer.Option(min=0, help="Entries whose search is timed; 0 for none.")] = 100_000,
+    file: JsonOption = None,
+) -> None:
+    """What a search of the long-term memory finds, and how fast."""
+    from . import retrieval as bench
+
+    if unknown := set(only or ()) - set(bench.SETS):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; known are {', '.join(bench.SETS)}")
+    found = []
+    for name in only or bench.SETS:
+        found.append(bench.recall(name, data))
+        typer.echo("\n".join(bench.recall_lines(found[-1])) + "\n")
+    pace = bench.speed(data, entries) if entries else None
+    if pace:
+        typer.echo("\n".join(bench.speed_lines(pace)))
+    _write(file, bench.to_json(found, pace))
+
+
+@app.command()
 def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
     """What a very large tool result takes of memory and of the database."""
     from .spill import lines

@@ -60,6 +60,15 @@ def read_recordings(data: Path | None = None, names: Collection[str] = ()) -> It
             yield Recording(file.stem, conversations)
 
 
+def records(data: Path | None, name: str) -> list[dict[str, Any]]:
+    """The conversations of one recording as they are in its file, with whatever else is told of them."""
+    place = data or Path(os.environ.get(DATA_VARIABLE) or BESIDE)
+    for file in _files(place):
+        if file.stem == name:
+            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    raise FileNotFoundError(f"no recording {name} in {str(place)!r}")
+
+
 def _files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]

@@ -41,8 +41,10 @@ _TABLES = (
     # The number of an entry says which file it is in and at which place, without gaps: it is next to its neighbours'.
     # What ranking reads comes first in a row.
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, moment REAL NOT NULL, "
-    "print BLOB NOT NULL, line INTEGER NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, thread TEXT, timestamp TEXT NOT NULL, "
-    "about TEXT NOT NULL, abandoned INTEGER NOT NULL, text TEXT NOT NULL, words TEXT NOT NULL)",
+    "print BLOB NOT NULL, line INTEGER NOT NULL, id TEXT NOT NULL, "
+    "type TEXT NOT NULL, thread TEXT, timestamp TEXT NOT NULL, "
+    "about TEXT NOT NULL, "
+    "abandoned INTEGER NOT NULL, text TEXT NOT NULL, words TEXT NOT NULL)",
     "CREATE INDEX entries_by_print ON entries (print)",
     "CREATE INDEX entries_by_moment ON entries (moment)",
     "CREATE INDEX entries_by_thread ON entries (thread) WHERE thread IS NOT NULL",

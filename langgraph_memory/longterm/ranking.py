@@ -6,8 +6,8 @@ characters where a script puts no blanks between words. SQLite's full-text index
 An entry counts for what it says, and for half and a quarter of that for what its neighbours say that stand one and two
 places before and behind it in the file: a question is often asked in one entry and answered in the next. What holds
 none of the words itself is found by its neighbours only if the question has several, and nothing holds them all. Each
-feature counts by its rarity, as in BM25, and the more often it is met the less each time adds; long entries count somewhat less. Who holds
-all features counts a quarter more. The same text in several places is found once.
+feature counts by its rarity, as in BM25, and the more often it is met the less each time adds; long entries count
+somewhat less. Who holds all features counts a quarter more. The same text in several places is found once.
 
 The weights were chosen on half of the conversations of `python -m benchmarks retrieval` and lie on a plateau: with half
 or twice of any of them the other half of the conversations loses little.
@@ -19,7 +19,7 @@ import heapq
 import json
 import math
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -122,47 +122,47 @@ class _Found:
         self._db, self._question = db, question
         self._entries, words_ = db.execute("SELECT entries, words FROM totals").fetchone()
         self._average = words_ / self._entries if self._entries else 1.0
-        holders = [(feature, self._holders(feature)) for feature in question.features]
-        self._complete = all(numbers for _, numbers in holders)
-        self._holding = [(self._rarity(len(numbers)), frozenset(numbers)) for _, numbers in holders if numbers]
+        self._rarities: list[float] = []
         self.own: dict[int, float] = {}
         """By the number of an entry, the rarities of what it holds, added up."""
-        for rarity, numbers in self._holding:
-            for number in numbers:
-                self.own[number] = self.own.get(number, 0.0) + rarity
+        self._held: dict[int, list[int]] = {}
+        """By the number of an entry, the features it holds, by their places in the question."""
+        for place, feature in enumerate(question.features):
+            self._add(place, [row[0] for row in self._matching(feature)])
 
-    def _holders(self, feature: str) -> list[int]:
-        rows = self._db.execute("SELECT rowid FROM lookup WHERE lookup MATCH ?", (feature,)).fetchall()
-        return [row[0] for row in rows]
+    def _matching(self, feature: str) -> list[tuple[int]]:
+        return self._db.execute("SELECT rowid FROM lookup WHERE lookup MATCH ?", (feature,)).fetchall()
 
-    def _rarity(self, holders: int) -> float:
-        return math.log(1 + (self._entries - holders + 0.5) / (holders + 0.5))
+    def _add(self, place: int, numbers: list[int]) -> None:
+        rarity = math.log(1 + (self._entries - len(numbers) + 0.5) / (len(numbers) + 0.5))
+        self._rarities.append(rarity)
+        own, held = self.own, self._held
+        for number in numbers:
+            if number in own:
+                own[number] += rarity
+                held[number].append(place)
+            else:
+                own[number] = rarity
+                held[number] = [place]
 
     def candidates(self, size: int) -> set[int]:
         """The entries that are worth a closer look."""
-        if size >= len(self.own):
-            centres: Iterable[int] = list(self.own)
-        elif len(self._holding) == 1:
-            centres = self._by_rank(size)
-        else:
-            centres = heapq.nlargest(size, self.own, key=self._roughly)
-        found = set(centres)
-        if len(self._question.features) >= SEVERAL:
-            found.update(number + step for number in centres for step in NEIGHBOURS)
+        # Of those that are alike the later ones first.
+        centres = self._by_rank(size) or heapq.nlargest(size, reversed(self.own), key=self.own.__getitem__)
+        near = (number + step for number in centres[: max(1, size // 2)] for step in NEIGHBOURS)
+        several = len(self._question.features) >= SEVERAL
+        found = {*centres, *(number for number in near if several or number in self.own)}
         newest = self._db.execute("SELECT number FROM entries ORDER BY moment DESC LIMIT ?", (NEWEST,))
-        found.update(row[0] for row in newest if row[0] in self.own)
-        return found
+        return found.union(row[0] for row in newest if row[0] in self.own)
 
     def _by_rank(self, size: int) -> list[int]:
-        """Where all have the one feature, what tells them apart is how often and in how long a text."""
-        match = " OR ".join(self._question.features)
-        rows = self._db.execute("SELECT rowid FROM lookup WHERE lookup MATCH ? ORDER BY rank LIMIT ?", (match, size))
+        """Where many have the one feature, what tells them apart is how often and in how long a text."""
+        if len(self._question.features) > 1 or size >= len(self.own):
+            return []
+        rows = self._db.execute(
+            "SELECT rowid FROM lookup WHERE lookup MATCH ? ORDER BY rank LIMIT ?", (self._question.features[0], size)
+        )
         return [row[0] for row in rows]
-
-    def _roughly(self, number: int) -> float:
-        own = self.own.get
-        near, far = own(number - 1, 0.0) + own(number + 1, 0.0), own(number - 2, 0.0) + own(number + 2, 0.0)
-        return self.own[number] + NEIGHBOURS[1] * near + NEIGHBOURS[2] * far
 
     def scored(self, candidates: Iterable[int], decay: Decay) -> list[tuple[float, float, int]]:
         """Score, time and number of each candidate that exists and counts; of the same text, the best one."""
@@ -170,29 +170,27 @@ class _Found:
             "SELECT number, length, moment, print FROM entries WHERE number IN (SELECT value FROM json_each(?))",
             (json.dumps(list(candidates)),),
         ).fetchall()
-        literal = self._complete and any(self._holds_all(number) for number in candidates)
+        shares = {number: 1 / (1 - LENGTH + LENGTH * length / self._average) for number, length, _, _ in rows}
+        literal = any(map(self._holds_all, shares))
         found: dict[bytes, tuple[float, float, int]] = {}
-        for number, length, moment, print_ in rows:
+        for number, _, moment, print_ in rows:
             if literal and number not in self.own:
                 continue
-            row = self._relevance(number, length) * decay.of(moment), moment, number
+            row = self._relevance(number, shares) * decay.of(moment), moment, number
             if row[0] > 0 and (print_ not in found or row > found[print_]):
                 found[print_] = row
         return list(found.values())
 
     def _holds_all(self, number: int) -> bool:
-        return self._complete and all(number in numbers for _, numbers in self._holding)
+        return len(self._held.get(number, ())) == len(self._question.features)
 
-    def _relevance(self, number: int, length: int) -> float:
-        own = 1 / (1 - LENGTH + LENGTH * length / self._average)
-        score = 0.0
-        for rarity, numbers in self._holding:
-            near = own if number in numbers else 0.0
-            for step, weight in _BESIDE:
-                if number + step in numbers:
-                    near += weight
-            score += rarity * near / (near + SATURATION)
+    def _relevance(self, number: int, shares: Mapping[int, float]) -> float:
+        """`shares` says for those that are looked at how much a word in them counts."""
+        met: dict[int, float] = {}
+        for step, weight in NEIGHBOURS.items():
+            if features := self._held.get(number + step):
+                weight *= shares.get(number + step, 1.0)
+                for feature in features:
+                    met[feature] = met.get(feature, 0.0) + weight
+        score = sum(self._rarities[feature] * weight / (weight + SATURATION) for feature, weight in met.items())
         return score * (ALL if self._holds_all(number) else 1.0) * (SATURATION + 1)
-
-
-_BESIDE = tuple((step, weight) for step, weight in NEIGHBOURS.items() if step)
