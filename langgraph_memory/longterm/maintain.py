@@ -170,11 +170,12 @@ def prune_sessions(keeper: Keeper, days: int, now: float) -> Done:
 
 def refresh_index(keeper: Keeper) -> Done:
     """Bring the index up to date with the files, and make it anew where it is damaged; how many entries that were."""
+    # In this order: to bring it up to date may mend it too, and then nobody would say so.
     if not keeper.folder.path.is_dir():
         return Done("index")
     try:
-        keeper.sync()
         problems = keeper.index.problems()
+        keeper.sync()
     except (sqlite3.Error, LangGraphMemoryError) as error:
         problems = [named(error)]
     return Done("index", keeper.reindex(), problems[0]) if problems else Done("index")

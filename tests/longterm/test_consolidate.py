@@ -11,8 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,20 @@ def entry(text: str, *, thread: str | None = None, messages: tuple[str, ...] = (
 
 def day(days_ago: int) -> str:
     return (NOW - timedelta(days=days_ago)).isoformat()
+
+
+@contextmanager
+def beside(*works: Callable[[], Any], stop: threading.Event) -> Iterator[None]:
+    """Do `works`, which go on until `stop` or their end, in threads beside the block."""
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
 
 
 # What is merged
@@ -360,7 +376,7 @@ def test_a_torn_file_is_kept_aside_and_what_can_be_read_stays(keeper: Keeper) ->
         "{",
         "[]",
         '{"upto": 7, "written": {}, "skipped": [], "pending": 3, "last_run": [], "failed": "x"}',
-        '{"upto": {"memory/2026-11-30.md": 4}, "recent": {"a": 1}, "pending": {"print": null}, "failed": {"times": ""}}',
+        '{"upto": {"memory/2026-11-30.md": 4}, "recent": {"a": 1}, "pending": {"print": null}, "failed": {"at": 1}}',
     ],
 )
 def test_any_state_is_survived(keeper: Keeper, state: str) -> None:
@@ -437,13 +453,11 @@ def test_an_appender_in_a_loop_loses_nothing(keeper: Keeper) -> None:
         while not stop.is_set():
             said.append(f"berth {len(said)} is free")
             other.append([said[-1]])
+            time.sleep(0.01)
 
-    thread = threading.Thread(target=append)
-    thread.start()
-    for _ in range(8):
-        consolidated(keeper, model())
-    stop.set()
-    thread.join()
+    with beside(append, stop=stop):
+        for _ in range(8):
+            consolidated(keeper, model())
     consolidated(keeper, model())
     assert lines(keeper.memory_md()) == said
 
@@ -459,6 +473,7 @@ def test_two_consolidations_and_a_persons_edits_at_once(keeper: Keeper) -> None:
         mine = Keeper(keeper.folder.workspace, ("ada",))
         while not stop.is_set():
             consolidated(mine, scripted)
+            time.sleep(0.01)
 
     def editing() -> None:
         # As an editor that looks at the file before it saves: what changed between is the person's to see.
@@ -468,19 +483,10 @@ def test_two_consolidations_and_a_persons_edits_at_once(keeper: Keeper) -> None:
                 path.write_text(keeper.memory_md() + f"- {edits[-1]}\n")
             time.sleep(random.random() / 50)
 
-    threads = [
-        threading.Thread(target=consolidating, args=(model(),)),
-        threading.Thread(target=consolidating, args=(None,)),
-    ]
-    threads.append(threading.Thread(target=editing))
-    for thread in threads:
-        thread.start()
-    for text in texts[20:]:
-        keeper.append([text])
-    threads[2].join()
-    stop.set()
-    for thread in threads[:2]:
-        thread.join()
+    both = partial(consolidating, model()), partial(consolidating, None)
+    with beside(*both, stop=stop), beside(editing, stop=threading.Event()):
+        for text in texts[20:]:
+            keeper.append([text])
     consolidated(keeper, model())
     assert sorted(lines(keeper.memory_md())) == sorted([*texts, *edits])
 
@@ -708,11 +714,11 @@ def test_thirty_kills(keeper: Keeper, tmp_path: Path) -> None:
             parent.stdin.write(f"{max(written, default=-1) + 2}\n")
             parent.stdin.flush()
             said = iter(parent.stdout.readline, "dead\n")
-            # What the child says first may come before its parent has said who it is.
-            early = [next(said)]
+            # It is killed while it merges what it has just appended. Either of the two may speak first.
+            early = sorted((next(said), next(said)))
             while not early[-1].startswith("pid"):
-                early.append(next(said))
-            time.sleep(chance.uniform(0.02, 0.4))
+                early = sorted((*early, next(said)))
+            time.sleep(chance.uniform(0.0, 0.2))
             os.kill(int(early.pop().split()[1]), signal.SIGKILL)
             written |= {int(line) for line in (*early, *said)}
             check_whole(keeper)
@@ -720,7 +726,7 @@ def test_thirty_kills(keeper: Keeper, tmp_path: Path) -> None:
     assert not list(keeper.folder.path.rglob("*.damaged-*"))
     consolidated(keeper, model())
     found = check_whole(keeper)
-    assert len(written) > 30
+    assert len(written) >= 30
     assert {f"fact {one} of the harbour, 第{one}号" for one in written} <= set(found)
     entries = [row.entry.text for name in keeper.folder.names("memory") for row in keeper.rows(name)]
     assert sorted(entries) == sorted(found)
