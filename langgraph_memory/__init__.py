@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .context.report import ContextReport
     from .errors import ConfigError, ContextBudgetError, LangGraphMemoryError
     from .events import MemoryEvent
+    from .longterm.entry import Entry
+    from .longterm.workspace import Workspace
     from .middleware import MemoryMiddleware
     from .state import MemoryState
     from .threads import ThreadSaver, ThreadStore
@@ -21,6 +23,7 @@ __all__ = [
     "ConfigError",
     "ContextBudgetError",
     "ContextReport",
+    "Entry",
     "FollowUps",
     "LangGraphMemoryError",
     "MemoryEvent",
@@ -31,6 +34,7 @@ __all__ = [
     "ThreadQueue",
     "ThreadSaver",
     "ThreadStore",
+    "Workspace",
     "create_checkpointer",
 ]
 
@@ -38,6 +42,7 @@ _HOMES = {
     "ConfigError": "errors",
     "ContextBudgetError": "errors",
     "ContextReport": "context.report",
+    "Entry": "longterm.entry",
     "FollowUps": "threads.followups",
     "LangGraphMemoryError": "errors",
     "MemoryEvent": "events",
@@ -48,6 +53,7 @@ _HOMES = {
     "ThreadQueue": "threads.queue",
     "ThreadSaver": "threads",
     "ThreadStore": "threads",
+    "Workspace": "longterm.workspace",
 }
 
 

@@ -26,7 +26,7 @@ class Homes:
     """Keepers of the namespaces in `workspace` that `template` gives."""
 
     def __init__(self, workspace: Path | None, template: Sequence[str]) -> None:
-        self.workspace, self._template = workspace and workspace.absolute(), tuple(template)
+        self.workspace, self._template = workspace, tuple(template)
         self._keepers: OrderedDict[Path, Keeper] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -59,10 +59,14 @@ class Homes:
             return []
         return [self.at(folder) for folder in _folders(self.workspace, len(self._template)) if _is_home(folder)]
 
-    def space(self, keeper: Keeper) -> str:
-        """Names a memory in a record: the folder within the workspace."""
-        assert self.workspace is not None
-        return keeper.folder.path.relative_to(self.workspace).as_posix()
+    def space(self, place: Place) -> str | None:
+        """Names the memory of a run in its record: the folder within the workspace; None where it has none."""
+        namespace = self.namespace(place)
+        return None if namespace is None else folder_of(Path(), namespace).as_posix()
+
+    def space_of(self, keeper: Keeper) -> str:
+        """The same name, of a keeper of this workspace."""
+        return keeper.folder.path.relative_to(keeper.folder.workspace).as_posix()
 
     def close(self) -> None:
         with self._lock:

@@ -55,10 +55,7 @@ class Recaller:
 
     def continued(self, place: Place) -> Reminder | None:
         """For a call within a turn: what is shown stays, if it is from the memory of this run. Reads nothing."""
-        keeper = self._homes.of(place)
-        if self._homes.workspace is None:
-            return None
-        return Reminder(self._homes.space(keeper) if keeper else None)
+        return None if self._homes.workspace is None else Reminder(self._homes.space(place))
 
     def begun(
         self,
@@ -73,7 +70,7 @@ class Recaller:
         keeper = self._homes.of(place)
         if keeper is None:
             return self.continued(place)
-        space = self._homes.space(keeper)
+        space = self._homes.space(place)
         try:
             return Reminder(
                 space,

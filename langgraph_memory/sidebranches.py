@@ -57,7 +57,7 @@ class Job:
 
     @property
     def key(self) -> Hashable:
-        return "flush", self.keeper.folder.path, self.thread
+        return "flush", self.keeper.folder.given, self.thread
 
 
 class SideBranches:
@@ -145,10 +145,10 @@ class SideBranches:
 
         def work() -> None:
             if place.thread is not None:
-                self._background.settled_sync(("flush", keeper.folder.path, place.thread), PATIENCE_SECONDS)
+                self._background.settled_sync(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
             self.consolidated_sync(keeper, counter, model)
 
-        self._background.start_in_thread(("consolidate", keeper.folder.path), work)
+        self._background.start_in_thread(("consolidate", keeper.folder.given), work)
 
     async def aconsolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
@@ -159,10 +159,10 @@ class SideBranches:
 
         async def work() -> None:
             if place.thread is not None:
-                await self._background.settled(("flush", keeper.folder.path, place.thread), PATIENCE_SECONDS)
+                await self._background.settled(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
             await self.consolidated(keeper, counter, model)
 
-        self._background.start(("consolidate", keeper.folder.path), work)
+        self._background.start(("consolidate", keeper.folder.given), work)
 
     def _noted(self, job: Job) -> bool:
         """Write down that a flush is due; whether there is anything to flush. Without the note it is tried anyway."""
@@ -218,7 +218,7 @@ class SideBranches:
         """Consolidate one memory now."""
         model, started = self._for_merging(model), time.perf_counter()
         task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
-        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.path)
+        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.given)
         return self._changed(task.result, started, dry_run=dry_run)
 
     async def consolidated(
@@ -227,7 +227,7 @@ class SideBranches:
         model, started = self._for_merging(model), time.perf_counter()
         task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
         await arun(
-            task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.path
+            task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.given
         )
         return self._changed(task.result, started, dry_run=dry_run)
 

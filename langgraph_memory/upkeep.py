@@ -51,7 +51,7 @@ class Upkeep:
     async def tick(self) -> None:
         """Make up for what is due, then do a round whenever the last one of anybody is long ago; until cancelled."""
         for keeper in await in_thread(self._memory.longterm.homes.all):
-            self._memory.background.start(("recover", keeper.folder.path), partial(self.recover, keeper))
+            self._memory.background.start(("recover", keeper.folder.given), partial(self.recover, keeper))
         hours = self._memory.config.memory.maintenance.interval_hours
         while hours and self._memory.workspace is not None:
             if await in_thread(_is_due, self._memory.workspace, hours * 3600):
@@ -87,7 +87,7 @@ class Upkeep:
             yield await self._threads()
             await in_thread(_stamp, workspace)
         finally:
-            lock.release()
+            await in_thread(lock.release)
 
     async def _kept(self, keeper: Keeper, *, force: bool) -> AsyncIterator[Done]:
         settings = self._memory.config.memory

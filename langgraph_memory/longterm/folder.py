@@ -13,6 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
@@ -44,10 +45,19 @@ class Folder:
     """Files of one namespace in `workspace`, named by their path in its folder with `/` between the parts."""
 
     def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
-        self.workspace = Path(workspace).absolute()
-        # One that was found on the disk is given by its folder.
-        self.path = namespace.absolute() if isinstance(namespace, Path) else folder_of(self.workspace, namespace)
+        self.given = Path(workspace), namespace
+        """By which it is known on an event loop, where no path may be looked at."""
         self._locks: dict[int, FileLock] = {}
+
+    @cached_property
+    def workspace(self) -> Path:
+        return self.given[0].absolute()
+
+    @cached_property
+    def path(self) -> Path:
+        _, namespace = self.given
+        # One that was found on the disk is given by its folder.
+        return namespace.absolute() if isinstance(namespace, Path) else folder_of(self.workspace, namespace)
 
     @contextmanager
     def locked(self, seconds: float = LOCK_SECONDS) -> Iterator[None]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, date, datetime
+from functools import cached_property
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
@@ -71,7 +72,10 @@ class Keeper:
 
     def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
         self.folder = Folder(workspace, namespace)
-        self.index = Index(self.folder.path / INDEX, extra=(*TABLES, *flushed.TABLES))
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.folder.path / INDEX, extra=(*TABLES, *flushed.TABLES))
 
     # Writing
 

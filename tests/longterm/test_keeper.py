@@ -818,12 +818,12 @@ def test_an_append_to_a_large_day_reads_nothing_of_it(keeper, counted, monkeypat
     monkeypatch.setattr(Keeper, "placed", lambda self, name, data: parsed.append(name) or [])
     for round_ in range(3):
         keeper.append([note(f"new {round_} {number}") for number in range(5)])
-        keeper.append([note(f"more {round_}")], within=lambda db: None)
+        keeper.append([note(f"extra {round_}")], within=lambda db: None)
     assert counted["bytes_of"] == 0 and parsed == []
     assert counted["stat"] < 100
     monkeypatch.undo()
-    (hit,) = keeper.search("more 2", 1)
-    assert (keeper.folder.path / LOG).read_text().split("\n")[hit.line - 1].count("more 2") == 1
+    (hit,) = keeper.search("extra 2", 1)
+    assert (keeper.folder.path / LOG).read_text().split("\n")[hit.line - 1].count("extra 2") == 1
     assert len(keeper.rows(LOG)) == 5_001 + 18
 
 
