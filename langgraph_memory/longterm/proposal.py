@@ -4,7 +4,8 @@ A proposal is the whole new file. It is refused unless it is complete, in the fo
 no refusal, chat, call or error; and unless what was there is still in it: no more than a third of what the old file
 said may be missing, more only as far as the size limit demands. Two things count as said although their words are gone:
 what a new entry, which *is* in the proposal, speaks of too, as newer corrects older; and what was there twice. If the
-proposal has dropped a line and not taken in the new entry about the same thing, it is refused whatever its size.
+proposal has dropped a line and not taken in the new entry about the same thing, or none of the entries at all, it is
+refused whatever its size.
 
 What can be put right is put right: code fences and talk around the file go, so do secrets, duplicates and pins that no
 person set; pinned blocks and those that a person wrote are put back word for word; what exceeds the limit is cut.
@@ -63,8 +64,9 @@ def judge(reply: BaseMessage | str, question: Question) -> str | Rejected:
         return text
     old = blocks_of(question.was)
     blocks = [_unpinned(block, old) for block in blocks_of(redact(text)) if not is_left_out(block.text)]
-    if fault := _form(blocks, old) or _loss(blocks, old, question) or _swallowed(blocks, old, question):
-        return Rejected(fault)
+    for fault in (_form(blocks, old), _loss(blocks, old, question), _swallowed(blocks, old, question)):
+        if fault:
+            return Rejected(fault)
     blocks = distinct(_put_back(blocks, old, question.person), keep=question.person)
     return cut(text_of(blocks), question.max_tokens, question.count, keep=question.person)
 
@@ -80,7 +82,7 @@ def _said(reply: BaseMessage | str, question: Question) -> str | Rejected:
     if isinstance(text, Rejected):
         return text
     known = {block.key for block in blocks_of(question.was)} | {folded(entry) for entry in question.entries}
-    text = _without_talk(text, known)
+    text = _without_talk(text, known, question)
     answer = _accepted(_with(reply, text))
     if isinstance(answer, Rejected):
         # A file may begin with "I cannot eat nuts". Only what the model did not read must not look like a refusal.
@@ -118,21 +120,30 @@ def _file_in(text: str) -> str | Rejected:
     return text
 
 
-def _without_talk(text: str, known: Collection[str]) -> str:
+def _without_talk(text: str, known: Collection[str], question: Question) -> str:
     """`text` without new lines before and behind the file that speak to whoever asked."""
     blocks = blocks_of(text)
+    # In a file of headings and items a lone line that says nothing of the entries is none of it.
+    listed = any(block.level or block.is_item for block in blocks) and all(map(_is_listed, blocks_of(question.was)))
+    about = [_telling([entry]) for entry in question.entries]
 
     def is_talk(block: Block, following: Block | None) -> bool:
-        if block.level or block.is_item or len(block.lines) > 1 or block.key in known:
+        if _is_listed(block) or len(block.lines) > 1 or block.key in known:
             return False
         label = following is not None and _LABEL.fullmatch(block.text) is not None and following.level > 0
-        return label or is_talk_line(block.text)
+        said = _words([block.text])
+        alone = listed and (following is not None or block.parted) and all(_share(bag, said) < 0.5 for bag in about)
+        return label or alone or is_talk_line(block.text)
 
     while len(blocks) > 1 and is_talk(blocks[0], blocks[1]):
         del blocks[0]
     while len(blocks) > 1 and (blocks[-1].is_rule or is_talk(blocks[-1], None)):
         del blocks[-1]
     return text_of(blocks)
+
+
+def _is_listed(block: Block) -> bool:
+    return block.level > 0 or block.is_item
 
 
 def _unpinned(block: Block, old: Sequence[Block]) -> Block:
@@ -151,7 +162,7 @@ def _form(blocks: Sequence[Block], old: Sequence[Block]) -> str:
     if not said:
         return "the reply holds only headings" if blocks else "the reply holds no text"
     known = {block.key for block in old}
-    if not any(block.level or block.is_item for block in blocks) and not all(block.key in known for block in said):
+    if not any(block.level or block.is_item for block in blocks) and not any(block.key in known for block in said):
         return "the reply is not in the form of the file: it has neither headings nor list items"
     new = [block for block in said if block.key not in known]
     if any(declines(_bare(block)) for block in new[:1] if not block.is_item or len(said) == 1):
@@ -201,14 +212,19 @@ def _superseded(before: Sequence[Block], now: Collection[str], entries: Sequence
 
 
 def _swallowed(blocks: Sequence[Block], old: Sequence[Block], question: Question) -> str:
-    """Whether a line is gone and the entry that speaks of the same is not there either."""
+    """Whether what is new is missing: nothing of it is there, or a line is gone that an entry speaks of too."""
     now = _words(block.text for block in blocks)
     gone = [bag for block in old if not block.level and _share(bag := _telling([block.text]), now) < 0.5]
-    for entry in question.entries:
-        bag = _telling([entry])
-        if _share(bag, now) < 1 / 3 and any(one & bag for one in gone):
-            return "the proposal drops a line, and what is new about it is missing too"
+    missing = [bag for bag in map(_telling, ([entry] for entry in question.entries)) if _share(bag, now) < 0.5]
+    if missing and len(missing) == len(question.entries) and not _new(blocks, old):
+        return "the proposal takes in none of the new entries"
+    if any(_share(bag, now) < 1 / 3 and any(one & bag for one in gone) for bag in missing):
+        return "the proposal drops a line, and what is new about it is missing too"
     return ""
+
+
+def _new(blocks: Sequence[Block], old: Sequence[Block]) -> set[str]:
+    return {block.key for block in blocks} - {block.key for block in old}
 
 
 def _words(texts: Iterator[str] | Sequence[str]) -> set[str]:

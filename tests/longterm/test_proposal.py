@@ -61,6 +61,8 @@ def test_a_whole_new_file_is_taken() -> None:
         f"{GOOD}\nIs there anything else you would like me to remember?",
         f"<curated_memory>\n{GOOD}</curated_memory>",
         f"إليك الملف المحدث:\n\n{GOOD}",
+        f"Memory updated successfully.\n\n{GOOD}",
+        f"文件整理完毕\n\n{GOOD}\n祝您愉快",
         f"Claro, aquí está:\n\n{GOOD}\nEspero que esto ayude.",
     ],
 )
@@ -162,6 +164,12 @@ def test_newer_corrects_older_exactly_once(old: str, new: str, others: int) -> N
     if others:
         assert isinstance(verdict(rest, was=was, entries=(new,)), Rejected)
         assert isinstance(verdict(rest, was=f"{rest}- {new}\n", entries=(new,)), Rejected)
+
+
+def test_a_proposal_that_takes_in_nothing_new_is_refused() -> None:
+    assert isinstance(verdict(WAS, entries=("Boris bought a red bicycle", "他买了一辆自行车")), Rejected)
+    assert verdict(WAS, entries=("Ada likes pier A best of all",)) == WAS
+    assert isinstance(verdict(WAS + "- Boris has a bicycle\n", entries=("Boris bought a red one", "他会游泳")), str)
 
 
 # K-07
@@ -293,6 +301,12 @@ def test_a_file_may_begin_like_a_refusal(line: str) -> None:
     was = f"{line}\n- Ada likes pier A best\n"
     new = f"{line}\n- Ada now prefers pier B\n"
     assert verdict(new, was=was) == new
+
+
+def test_a_new_line_that_is_no_item_is_kept_where_it_tells_of_an_entry() -> None:
+    assert verdict(f"{WAS}\n{ENTRY}\n") == f"{WAS}\n{ENTRY}\n"
+    plain = "Ada likes tea\nBoris likes rum\n"
+    assert verdict(f"{plain}Mira likes gin\n", was=plain, entries=("Mira likes gin",)) == f"{plain}Mira likes gin\n"
 
 
 def test_our_own_marker_does_not_get_into_the_file() -> None:
