@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -45,7 +44,7 @@ from ..sidecalls import named
 from .curated import blocks_of, written_by_others
 from .folder import LEDGER
 from .index import Row
-from .keeper import Keeper
+from .keeper import UNUSABLE, Keeper
 from .merge import Fact, merged
 from .proposal import Question, judge
 from .redact import redact
@@ -271,23 +270,32 @@ class Consolidation:
     def _read(self) -> Batch:
         """What is new, and MEMORY.md, in one moment."""
         keeper = self._keeper
-        with suppress(sqlite3.Error):
+        with suppress(*UNUSABLE):
             keeper.sync()
         if self._dry_run:
             was, state = self._imagined or (keeper.memory_md(), keeper.state())
             state = _completed(state, was) or state
-            return self._batch_of(was, Mark.of(state), state)
-        with keeper.folder.locked():
-            was, state = keeper.memory_md(), keeper.state()
-            if isinstance(state.get("v", VERSION), int) and state.get("v", VERSION) > VERSION:
-                raise ValueError(f"the state has version {state['v']!r}, this program knows up to {VERSION}")
-            if (completed := _completed(state, was)) is not None:
-                state = completed
-                keeper.write_state(state)
-            return self._batch_of(was, Mark.of(state), state)
+            rows, skipped = _open(keeper, Mark.of(state))
+        else:
+            with keeper.folder.locked():
+                was = keeper.memory_md()
+                state = self._state(was)
+                rows, skipped = _open(keeper, Mark.of(state))
+        # Without the lock: to find out which branches live may mean to read long threads.
+        return self._batch_of(was, state, rows, skipped)
 
-    def _batch_of(self, was: str, mark: Mark, state: Mapping[str, Any]) -> Batch:
-        rows = list(_past(self._keeper, mark))
+    def _state(self, was: str) -> dict[str, Any]:
+        """The state, completed where a crash came between the file and it."""
+        state = self._keeper.state()
+        if isinstance(state.get("v", VERSION), int) and state.get("v", VERSION) > VERSION:
+            raise ValueError(f"the state has version {state['v']!r}, this program knows up to {VERSION}")
+        if (completed := _completed(state, was)) is not None:
+            self._keeper.write_state(completed)
+            return completed
+        return state
+
+    def _batch_of(self, was: str, state: Mapping[str, Any], rows: Sequence[Row], skipped: Sequence[Row]) -> Batch:
+        mark = Mark.of(state)
         person = frozenset(block.print for block in written_by_others(was, _texts(state.get("written"))))
         left: list[Row] = []
         wanted: list[Row] = []
@@ -296,7 +304,7 @@ class Consolidation:
             if row.entry.type == "tool_result":
                 continue
             (wanted if self._lives(row, keys) else left).append(row)
-        revived = [row for row in _skipped(self._keeper, mark) if self._lives(row, keys)]
+        revived = [row for row in skipped if self._lives(row, keys)]
         todo = sorted([*wanted, *revived], key=_place)
         fitting = self._fitting(todo, was)
         done = rows if fitting == len(todo) else [row for row in rows if _place(row) < _place(todo[fitting])]
@@ -392,7 +400,7 @@ class Consolidation:
             with self._keeper.writing() as db:
                 self._keeper.index.mark_abandoned(db, left - before, True)
                 self._keeper.index.mark_abandoned(db, before - left, False)
-        except sqlite3.Error as error:
+        except UNUSABLE as error:
             logger.warning("The memory index does not show which entries were left behind: %s", error)
 
 
@@ -477,6 +485,11 @@ def _rest(name: str, rows: Sequence[Row], mark: Mark) -> Sequence[Row]:
     done = {mark.upto.get(name), *mark.recent.get(name, ())}
     last = max((place for place, row in enumerate(rows) if row.entry.id in done), default=-1)
     return rows[last + 1 :]
+
+
+def _open(keeper: Keeper, mark: Mark) -> tuple[list[Row], list[Row]]:
+    """The entries behind a watermark, and those before it that were skipped."""
+    return list(_past(keeper, mark)), list(_skipped(keeper, mark))
 
 
 def _skipped(keeper: Keeper, mark: Mark) -> Iterator[Row]:

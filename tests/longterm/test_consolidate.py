@@ -766,3 +766,28 @@ def test_entries_know_nothing_of_the_time_zone_of_the_reader(keeper: Keeper, mon
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
+
+
+def test_branches_are_looked_up_without_the_lock(keeper: Keeper) -> None:
+    keeper.append([entry("one", thread="t", messages=("m",))])
+
+    def alive(thread: str) -> list[str]:
+        other = threading.Thread(target=Keeper(keeper.folder.workspace, ("ada",)).append, args=(["two"],))
+        other.start()
+        other.join(5)
+        assert not other.is_alive()
+        return ["m"]
+
+    assert consolidated(keeper, model(), alive=alive).entries == 2
+
+
+@pytest.mark.parametrize("with_model", [True, False])
+def test_an_index_that_cannot_be_used_holds_nothing_up(keeper: Keeper, with_model: bool) -> None:
+    keeper.append(["kept", entry("left behind", thread="t", messages=("m",))])
+    keeper.close()
+    for path in keeper.folder.path.glob("index.db*"):
+        path.unlink()
+    (keeper.folder.path / "index.db").mkdir()
+    result = consolidated(keeper, model() if with_model else None, alive=lambda thread: [])
+    assert (result.outcome, lines(keeper.memory_md())) == ("written", ["kept"])
+    assert consolidated(keeper, model(), alive=lambda thread: []).outcome == "nothing"
