@@ -12,6 +12,7 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from ..errors import DamagedDatabaseError
+from .blocks import Moulds
 from .codec import Codec
 from .items import hold, hold_chain, lookup, store
 from .messages import Key
@@ -175,6 +176,6 @@ def _name(thread: int, place: Place) -> str:
 
 
 def load_tip(db: sqlite3.Connection, chain: int, length: int) -> Tip:
-    """What identifies the messages of a chain, without prints."""
+    """What identifies the messages of a chain, without moulds."""
     keys = read_keys(db, chain, length)
-    return Tip(chain, keys, [object() for _ in keys], [None] * len(keys))
+    return Tip(chain, keys, Moulds([None] * len(keys)))

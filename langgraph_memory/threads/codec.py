@@ -17,6 +17,8 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ..errors import UnstorableError
+from . import usual
+from .moulds import Mould
 from .odd import complaint, escaped, has_lone, unescaped
 
 FORMAT = "lgm1"
@@ -50,6 +52,7 @@ class Codec:
         self.serde, self.key = serde, key
         self.encrypts = isinstance(serde, EncryptedSerializer)
         self._plain = serde.serde if isinstance(serde, EncryptedSerializer) else serde
+        self._is_known = usual.is_known(serde)
         self._replaces = isinstance(self._plain, JsonPlusSerializer)
 
     def dump(self, value: Any) -> tuple[str, bytes]:
@@ -88,6 +91,10 @@ class Codec:
         if type_.startswith(LONE):
             return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
         return self.serde.loads_typed((type_, data))
+
+    def usual(self, type_: str, data: bytes) -> Mould | None:
+        """The mould of a stored message, if it is known without the serializer."""
+        return usual.read(type_, data) if self._is_known else None
 
     def seal(self, type_: str, data: bytes) -> tuple[str, bytes]:
         if not isinstance(self.serde, EncryptedSerializer):

@@ -126,7 +126,7 @@ class Settling:
             return [LOOSE, [[number, key.id] for number, key in zip(numbers, messages.keys, strict=True)]]
         place = Place(self.at.thread_id, self.at.namespace, channel)
         chain, length = settle(self.db, self.codec, self.thread, place, messages)
-        self.placed.append((place, Tip(chain, messages.keys, messages.prints, messages.fields)))
+        self.placed.append((place, Tip(chain, messages.keys, messages.moulds)))
         return [CHAIN, chain, length]
 
 

@@ -1,7 +1,7 @@
 """Building values again from what the file holds.
 
-Every read makes new objects, as two invocations must not share any. A message that this saver has read before is made
-again from its print, which gives the same object five times faster than the serializer does.
+Every read makes new objects, as two invocations must not share any that can change. A message that this saver has read
+before is cast from its mould, which gives the same object ten times faster than the serializer does.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from ..errors import DamagedDatabaseError
+from .blocks import Moulds
 from .chains import StoredMessage, read_messages
 from .codec import Codec
 from .collecting import collecting_later
 from .items import read_items
-from .messages import Key, again, fields_of, joined, print_of
+from .messages import Key, joined
+from .moulds import Mould, cast, mould_of
 from .tips import Tip, Tips
 from .values import CHAIN, DICT, INLINE, LOOSE, ONE, SHARED, SNAPSHOT, Form, lengths_and_items
 
@@ -27,7 +29,7 @@ class ChainStock:
 
     def __init__(self, tip: Tip) -> None:
         self.tip = tip
-        self.start = next((at for at, fields in enumerate(tip.fields) if fields is None), len(tip.fields))
+        self.start = next((at for at, mould in enumerate(tip.moulds.all) if not _casts(mould)), len(tip.moulds))
         self.rows: list[StoredMessage] = []
 
     def fetch(self, db: sqlite3.Connection, length: int) -> None:
@@ -36,36 +38,36 @@ class ChainStock:
 
     def messages(self, codec: Codec, length: int) -> list[Any]:
         """The first `length` messages; what had to be read for them is added to the tip."""
-        known = self.tip.fields
-        with collecting_later():
-            made = [
-                again(self.tip.prints[at], fields) if fields is not None else self._read(codec, at)
-                for at, fields in enumerate(known[:length])
-            ]
-            made += [self._read(codec, at) for at in range(len(known), length)]
-            self._learn(made)
+        with collecting_later(length):
+            known = self.tip.moulds.all[:length]
+            missing = [at for at in range(length) if at >= len(known) or not _casts(known[at])]
+            read = self._read(codec, missing) if missing else {}
+            made: list[Any] = cast(self.tip.moulds.all[:length])
+        for at, message in read.items():
+            made[at] = message
         return made
 
-    def _read(self, codec: Codec, at: int) -> Any:
-        row = self.rows[at - self.start]
-        return joined(codec.load(row.type, row.data), row.id)
+    def _read(self, codec: Codec, missing: list[int]) -> dict[int, Any]:
+        """Learn what messages look like; those that only the serializer could read."""
+        read: dict[int, Any] = {}
+        more = [None] * max(0, missing[-1] + 1 - len(self.tip.keys))
+        keys: list[Any] = [*self.tip.keys, *more]
+        moulds = [*self.tip.moulds.all, *more]
+        for at in missing:
+            row = self.rows[at - self.start]
+            mould = codec.usual(row.type, row.data)
+            if mould is None:
+                read[at] = joined(codec.load(row.type, row.data), row.id)
+                mould = mould_of(read[at], len(row.data), read=True)
+            elif row.id is not None:
+                mould.values["id"] = row.id
+            keys[at], moulds[at] = Key(row.digest, row.id), mould
+        self.tip = Tip(self.tip.chain, keys, Moulds(moulds, self.tip.moulds))
+        return read
 
-    def _learn(self, made: list[Any]) -> None:
-        old = self.tip
-        new = [at for at in range(len(made)) if at >= len(old.fields) or old.fields[at] is None]
-        if not new:
-            return
-        size = max(len(made), len(old.keys))
-        tip = Tip(old.chain, _grown(old.keys, size), _grown(old.prints, size), _grown(old.fields, size))
-        for at in new:
-            tip.keys[at] = Key(self.rows[at - self.start].digest, self.rows[at - self.start].id)
-            tip.prints[at] = print_of(made[at])
-            tip.fields[at] = fields_of(made[at]) if type(tip.prints[at]) is bytes else None
-        self.tip = tip
 
-
-def _grown(known: list[Any], size: int) -> list[Any]:
-    return known + [None] * (size - len(known))
+def _casts(mould: Mould | None) -> bool:
+    return mould is not None and mould.fields is not None
 
 
 class Stock:
@@ -81,7 +83,7 @@ class Stock:
         lengths, items = lengths_and_items(forms)
         for chain, length in lengths.items():
             if chain not in self.chains:
-                self.chains[chain] = ChainStock(self.tips.get(chain) or Tip(chain, [], [], []))
+                self.chains[chain] = ChainStock(self.tips.get(chain) or Tip(chain, [], Moulds()))
             self.chains[chain].fetch(db, length)
         self.items.update(read_items(db, items - self.items.keys()))
 

@@ -20,6 +20,9 @@ from .schema import writing
 from .values import Form, lengths_and_items
 
 TABLES = ("checkpoints", "writes")
+PLACE = "thread_id, checkpoint_ns, checkpoint_id"
+METADATA = "CAST(metadata AS TEXT)"
+RUN_ID = f"CASE WHEN json_valid({METADATA}) THEN json_extract({METADATA}, '$.run_id') END"
 BELONGINGS = ("lgm_queue", "lgm_documents")
 """What goes with a thread and is not copied."""
 
@@ -45,15 +48,17 @@ def delete_for_runs(db: sqlite3.Connection, codec: Codec, run_ids: Sequence[str]
     with writing(db):
         doomed: dict[str, set[Where]] = {}
         for part, marks in chunks(list(run_ids)):
-            rows = db.execute(
-                "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints "
-                f"WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') IN ({marks})",
-                part,
-            )
-            for row in rows:
+            rows = db.execute(f"SELECT {PLACE} FROM checkpoints WHERE {RUN_ID} IN ({marks})", part)
+            for row in (*rows, *_with_odd_metadata(db, part)):
                 doomed.setdefault(row[0], set()).add(Where(*row))
         for thread_id, checkpoints in doomed.items():
             _remove(db, codec, thread_id, checkpoints)
+
+
+def _with_odd_metadata(db: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The checkpoints of runs whose metadata SQLite cannot read: the plain saver writes `NaN` as Python does."""
+    rows = db.execute(f"SELECT {PLACE}, metadata FROM checkpoints WHERE NOT json_valid({METADATA})")
+    return [row[:3] for row in rows if json.loads(row[3]).get("run_id") in run_ids]
 
 
 def prune(db: sqlite3.Connection, codec: Codec, thread_ids: Sequence[str], strategy: str) -> None:

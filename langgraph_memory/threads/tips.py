@@ -6,12 +6,12 @@ process, which is looked up in the transaction that uses it. Losing all of it co
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .blocks import Moulds
 from .messages import Key
 
 MOST_BYTES = 64_000_000
@@ -19,14 +19,11 @@ MOST_PLACES = 4096
 
 
 class Tip(NamedTuple):
-    """The beginning of a chain as far as it is known: four lists of the same length, never changed in place."""
+    """The beginning of a chain as far as it is known: of each message its key and its mould, never changed in place."""
 
     chain: int
     keys: list[Key]
-    prints: list[object]
-    """Prints of the messages."""
-    fields: list[frozenset[str] | None]
-    """The fields that were set in messages that were read: those can be made again from their prints."""
+    moulds: Moulds
 
 
 class Place(NamedTuple):
@@ -62,7 +59,7 @@ class Tips:
         return found[0] if found else None
 
     def keep(self, place: Place, checkpoint_id: str | None, tip: Tip) -> None:
-        size = sum(map(sys.getsizeof, tip.prints)) + 150 * len(tip.keys)
+        size = tip.moulds.size
         with self._lock:
             self._drop(tip.chain)
             self._tips[tip.chain] = tip, size

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from operator import ne
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from .blocks import Moulds
 from .codec import Codec, Item
-from .messages import Key, is_messages, print_of, split
+from .messages import Key, is_messages, split
+from .moulds import mould_of
 from .tips import Tip
 
 INLINE, SHARED, CHAIN, SNAPSHOT, LOOSE, ONE, DICT = range(7)
@@ -48,15 +50,13 @@ class Messages:
     """A list of messages."""
 
     keys: list[Key]
-    prints: list[object]
+    moulds: Moulds
     bodies: dict[bytes, Item]
     """The bytes of those that were serialized, by digest."""
     tip: Tip | None
     """The chain they were compared with."""
     same: int
     """How many at the beginning are those of the tip."""
-    fields: list[frozenset[str] | None]
-    """As in a tip."""
 
 
 @dataclass(slots=True)
@@ -98,23 +98,18 @@ def _holds_messages(value: dict[Any, Any]) -> bool:
 
 
 def draft_messages(codec: Codec, messages: Sequence[BaseMessage], tip: Tip | None) -> Messages:
-    known = tip or Tip(0, [], [], [])
-    # One at a time: ten thousand prints at once would cost more in fresh memory than in work.
-    same = _alike(map(print_of, messages), known.prints, min(len(messages), len(known.prints)))
-    keys, prints, fields = known.keys[:same], known.prints[:same], known.fields[:same]
+    known = tip or Tip(0, [], Moulds())
+    common = min(len(messages), len(known.moulds))
+    changed = known.moulds.changed(messages)
+    keys: list[Any] = known.keys[:common] + [None] * (len(messages) - common)
+    moulds = [*known.moulds.all[:common], *[None] * (len(messages) - common)]
     bodies: dict[bytes, Item] = {}
-    for position in range(same, len(messages)):
-        prints.append(print_of(messages[position]))
-        if position < len(known.prints) and known.prints[position] == prints[position]:
-            keys.append(known.keys[position])
-            fields.append(known.fields[position])
-            continue
-        key, body = _message(codec, messages[position])
-        keys.append(key)
-        fields.append(None)
-        bodies[key.digest] = body
-    drafted = Messages(keys, prints, bodies, None, 0, fields)
-    compare(drafted, tip, same)
+    for at in chain(changed, range(common, len(messages))):
+        keys[at], body = _message(codec, messages[at])
+        moulds[at] = mould_of(messages[at], len(body.data))
+        bodies[body.digest] = body
+    drafted = Messages(keys, Moulds(moulds, known.moulds), bodies, None, 0)
+    compare(drafted, tip, changed[0] if changed else common)
     return drafted
 
 

@@ -25,7 +25,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory.errors import UnstorableError, WrongThreadError
 from langgraph_memory.threads import ThreadSaver, ThreadStore
-from langgraph_memory.threads.messages import print_of
+from langgraph_memory.threads.blocks import Moulds
+from langgraph_memory.threads.moulds import mould_of
 from tests.support.savers import checkpoint, config, talk
 from tests.support.stores import chat, tell, texts, thread
 
@@ -84,15 +85,14 @@ async def test_an_array_that_changes_its_shape_only_has_changed(saver: ThreadSav
 @pytest.mark.parametrize(
     "odd", [array.array("i", [1, 2]), [array.array("b", b"x")], {"deep": [{"er": array.array("b", b"y")}]}]
 )
-def test_what_marshal_writes_as_bytes_has_no_print(odd: Any) -> None:
-    first, second = (ToolMessage("x", tool_call_id="c", artifact=odd) for _ in range(2))
-    assert print_of(first) != print_of(second)
+def test_what_is_no_plain_value_has_no_mould(odd: Any) -> None:
+    assert mould_of(ToolMessage("x", tool_call_id="c", artifact=odd), 1) is None
 
 
 @pytest.mark.parametrize("plain", [None, {1, 2}, {"a": [1, {2: b"x"}]}, (1, frozenset({2})), [[]], {"k": {}}])
-def test_plain_values_have_a_print(plain: Any) -> None:
+def test_plain_values_have_a_mould(plain: Any) -> None:
     first, second = (ToolMessage("x", tool_call_id="c", artifact=plain) for _ in range(2))
-    assert isinstance(print_of(first), bytes) and print_of(first) == print_of(second)
+    assert Moulds([mould_of(first, 1)]).changed([second]) == []
 
 
 def ring() -> Any:

@@ -19,7 +19,7 @@ from langgraph_memory.threads import schema
 from langgraph_memory.threads.chains import pieces, read_keys, read_messages, settle
 from langgraph_memory.threads.codec import Codec
 from langgraph_memory.threads.items import thread_number
-from langgraph_memory.threads.messages import again, fields_of, joined, print_of, split
+from langgraph_memory.threads.messages import joined, split
 from langgraph_memory.threads.tips import Place, Tip
 from langgraph_memory.threads.values import draft_messages
 
@@ -38,7 +38,7 @@ class Lists:
         with schema.writing(self.db):
             drafted = draft_messages(CODEC, messages, None if cold else self.tip)
             found = settle(self.db, CODEC, thread_number(self.db, "t-1"), PLACE, drafted)
-        self.tip: Tip | None = Tip(found[0], drafted.keys, drafted.prints, drafted.fields)
+        self.tip: Tip | None = Tip(found[0], drafted.keys, drafted.moulds)
         return found
 
     def read(self, chain: int, length: int) -> list[Any]:
@@ -139,35 +139,6 @@ def test_a_missing_message_is_told_not_skipped(lists: Lists) -> None:
 
 
 # Messages
-
-
-def test_prints_tell_apart_what_is_stored_differently() -> None:
-    values: list[Any] = [1, True, 1.0, "1", b"1", None, [1], {"a": 1, "b": 2}, {"b": 2, "a": 1}, 0.0, -0.0]
-    prints = [print_of(HumanMessage("x", additional_kwargs={"value": value})) for value in values]
-    assert len(set(prints)) == len(values)
-
-
-def test_messages_of_unknown_classes_or_with_objects_have_no_print() -> None:
-    class Special(HumanMessage):
-        pass
-
-    for message in (Special("x"), HumanMessage("x", additional_kwargs={"object": object()})):
-        assert print_of(message) != print_of(message)
-
-
-def test_a_message_made_again_is_the_one_that_was_read() -> None:
-    call = {"name": "f", "args": {"deep": [{"x": [1, 2.5, None, True]}]}, "id": "c", "type": "tool_call"}
-    message = AIMessage(
-        "text", id="m", tool_calls=[call], usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
-    )
-    read = CODEC.load(*CODEC.dump(message))
-    fields = fields_of(read)
-    assert fields is not None
-    made = again(print_of(read), fields)
-    assert made == read and type(made) is type(read)
-    assert (made.model_dump_json(), made.model_fields_set) == (read.model_dump_json(), read.model_fields_set)
-    made.tool_calls[0]["args"]["deep"].append("changed")  # type: ignore[attr-defined]
-    assert made != again(print_of(read), fields)
 
 
 def test_a_message_without_its_id_gets_it_back() -> None:

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from langgraph_memory.threads.collecting import collecting_later
+from langgraph_memory.threads.collecting import MANY, collecting_later
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -40,3 +40,10 @@ def test_it_goes_on_when_the_last_of_several_threads_is_done():
     for thread in threads:
         thread.join(10)
     assert gc.isenabled()
+
+
+def test_what_many_messages_are_made_of_is_old_afterwards():
+    assert gc.isenabled()
+    with collecting_later(MANY):
+        made = [[]]
+    assert any(one is made for one in gc.get_objects(2))

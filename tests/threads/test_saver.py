@@ -252,6 +252,16 @@ async def test_delta_channels_are_never_rebuilt_empty(saver: ThreadSaver, way: s
     assert (await graph.aget_state(config("t-2"))).values == before
 
 
+async def test_runs_are_removed_beside_and_with_metadata_that_sqlite_cannot_read(saver: ThreadSaver) -> None:
+    for number, run in enumerate(["r-1", "r-2", "r-3"]):
+        await put(saver, number, thread_id=run, x=number)
+        about = f'{{"score": {"NaN" if number else 1}, "run_id": "{run}"}}'.encode()
+        await saver.conn.execute("UPDATE checkpoints SET metadata = ? WHERE thread_id = ?", (about, run))
+    await saver.conn.commit()
+    await saver.adelete_for_runs(["r-1", "r-2"])
+    assert [found.config["configurable"]["thread_id"] async for found in saver.alist(None)] == ["r-3"]
+
+
 async def test_pruning_frees_what_only_old_checkpoints_used(saver: ThreadSaver) -> None:
     await put(saver, 1, messages=talk(20), notes="old" * 200)
     await put(saver, 2, parent=1, messages=talk(5), notes="new" * 200)
