@@ -1,6 +1,8 @@
 """What each memory policy sends, pays and loses on recorded conversations: `python -m benchmarks economy`.
 
-All are judged by the same ruler (`benchmarks.ruler`) and in the same run. Only the milliseconds vary from run to run.
+All are judged by the same ruler (`benchmarks.ruler`) and in the same run. Only the milliseconds vary from run to run:
+what a policy does in the background is given the time it takes while the model answers. A summary that is bought so for
+a call that never comes is told apart from the cost.
 """
 
 import asyncio
@@ -33,6 +35,7 @@ COLUMNS: dict[str, Callable[[Tally], str]] = {
     "over": lambda tally: str(tally.over),
     "invalid": lambda tally: str(tally.invalid),
     "summaries": lambda tally: str(tally.summaries),
+    "unused": lambda tally: f"{tally.unused:,}",
     "ms/call": lambda tally: f"{tally.milliseconds:.2f}",
 }
 """Headings, and how each figure is shown."""
@@ -82,9 +85,12 @@ async def play(conversation: Conversation, policy: Policy, meter: Meter) -> None
         if position and isinstance(message, AIMessage):
             history = conversation[:position]
             await policy.rest()
+            meter.rested()
             started = time.perf_counter()
             view = await policy.view(history)
             meter.add(history, view, time.perf_counter() - started)
+    await policy.rest()
+    meter.end()
 
 
 def heading(recording: Recording, window: int | None) -> str:

@@ -5,6 +5,9 @@ them, the list that is sent. What is measured:
 
 * *cost*: tokens the provider reads anew, a tenth of those it has in its prompt cache, and every token of the
   summariser, in and out. In the cache is what a view shares with the front of the view before.
+* *unused*: tokens of summaries that were bought ahead, while the model answered, for a call that never came because the
+  conversation ended. They are not in the cost, which is that of the calls there were; a program that lets such work end
+  before it exits pays them once a conversation.
 * *recent*: of the newest quarter-window of history, the share that stands in the view word for word; asked only where
   the whole history takes more than 70 % of the window, as below that nothing needs to go.
 * *breaks*: calls whose view does not begin with the whole view before.
@@ -47,6 +50,7 @@ class Tally:
     """Summariser calls whose input is above the window."""
     summary_input: int = 0
     summary_output: int = 0
+    unused: int = 0
     seconds: float = 0.0
     recent: list[float] = field(default_factory=list)
 
@@ -90,15 +94,25 @@ class Meter:
         self._tally, self._window, self._summariser = tally, window, summariser
         self._before: list[Fingerprint] = []
         self._silence = Silence()
-        self._counted = 0
+        self._counted = self._ahead = 0
+
+    def rested(self) -> None:
+        """What was bought by now, between two calls, is counted with the call that uses it."""
+        self._ahead = len(self._summariser.exchanges)
 
     def add(self, history: Sequence[BaseMessage], view: Sequence[BaseMessage], seconds: float) -> None:
         """One call: after `history` the model is sent `view`, which took `seconds` to make."""
         self._tally.calls += 1
         self._tally.seconds += seconds
-        self._add_summaries(history)
-        self._add_tokens(view)
+        broke = self._add_tokens(view)
+        if broke or len(self._summariser.exchanges) > self._ahead:
+            self._add_summaries(history)
         self._add_losses(history, view)
+
+    def end(self) -> None:
+        """The conversation is over."""
+        for exchange in self._summariser.exchanges[self._counted :]:
+            self._tally.unused += sum(map(count_text, exchange))
 
     def _add_summaries(self, history: Sequence[BaseMessage]) -> None:
         tally, new = self._tally, self._summariser.exchanges[self._counted :]
@@ -111,15 +125,18 @@ class Meter:
         tally.summary_output += sum(count_text(reply) for _, reply in new)
         self._silence.read(history, prompts)
 
-    def _add_tokens(self, view: Sequence[BaseMessage]) -> None:
+    def _add_tokens(self, view: Sequence[BaseMessage]) -> bool:
+        """Whether the view does not begin with the whole view before."""
         tally, sizes, now = self._tally, list(map(message_tokens, view)), list(map(fingerprint, view))
         shared = shared_front(self._before, now)
-        tally.breaks += shared < len(self._before)
+        broke = shared < len(self._before)
+        tally.breaks += broke
         tally.sent += sum(sizes)
         tally.uncached += sum(sizes[shared:])
         tally.largest = max(tally.largest, sum(sizes))
         tally.over += sum(sizes) > self._window
         self._before = now
+        return broke
 
     def _add_losses(self, history: Sequence[BaseMessage], view: Sequence[BaseMessage]) -> None:
         tally, silent = self._tally, len(self._silence.gone(history, view))

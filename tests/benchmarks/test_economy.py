@@ -91,6 +91,25 @@ class Summarises(Policy):
         return [HumanMessage(summary.content), history[-1]]
 
 
+class BuysAhead(Policy):
+    """Buys one summary while the model answers the first call, and shows it from call `used` on."""
+
+    def __init__(self, used: int) -> None:
+        self._used, self._calls, self._model = used, 0, ScriptedSummariser()
+
+    def __call__(self, setting: Setting) -> "BuysAhead":
+        self._model = setting.model
+        return self
+
+    async def view(self, history: Sequence[BaseMessage]) -> list[BaseMessage]:
+        self._calls += 1
+        return [HumanMessage("a summary"), *history[2:]] if self._calls >= self._used else list(history)
+
+    async def rest(self) -> None:
+        if self._calls == 1:
+            await self._model.ainvoke("Summarise.")
+
+
 def tally_of(make: Any, conversation: list[BaseMessage], window: int = WINDOW) -> Tally:
     tally = Tally()
     measure(make, [conversation], window, tally)
@@ -128,6 +147,20 @@ def test_what_the_summariser_reads_and_writes_is_paid_for() -> None:
     assert tally.summary_output > 0
     read = tally.uncached + 0.1 * (tally.sent - tally.uncached)
     assert tally.cost == round(read + tally.summary_input + tally.summary_output)
+
+
+def test_a_summary_bought_ahead_is_paid_for_with_the_call_that_uses_it() -> None:
+    tally = tally_of(BuysAhead(used=3), chat(4))
+    assert (tally.summaries, tally.breaks, tally.unused) == (1, 1, 0)
+    assert tally.summary_input == count_text("Summarise.")
+    assert tally.summary_output > 0
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_a_summary_bought_for_a_call_that_never_comes_is_told_apart(turns: int) -> None:
+    tally = tally_of(BuysAhead(used=9), chat(turns))
+    assert (tally.summaries, tally.summary_input, tally.summary_output) == (0, 0, 0)
+    assert tally.unused > count_text("Summarise.")
 
 
 def test_a_conversation_starts_without_a_cached_prefix() -> None:
