@@ -14,8 +14,7 @@ import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import accumulate
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -25,32 +24,51 @@ from .tokens import TokenCounter, count_message
 
 MEMO_SIZE = 16_384
 WATCHED = 100
-Mark = tuple[str | None, Any, Any, Any]
-"""What makes a message the same message: id, content, calls and the call it answers."""
+Columns = tuple[list[str | None], list[Any], list[Any], list[Any]]
+"""What makes messages the same messages: their ids, contents, calls and the calls they answer, each side by side, so
+that they are compared at once."""
+
+_ids, _contents = attrgetter("id"), attrgetter("content")
 
 
-def _mark(message: BaseMessage) -> Mark:
-    fields = message.__dict__
-    return fields["id"], fields["content"], fields.get("tool_calls"), fields.get("tool_call_id")
+def _columns(messages: Sequence[BaseMessage]) -> Columns:
+    fields = list(map(vars, messages))
+    return (
+        [field["id"] for field in fields],
+        [field["content"] for field in fields],
+        [field.get("tool_calls") for field in fields],
+        [field.get("tool_call_id") for field in fields],
+    )
 
 
-def _frozen(mark: Mark) -> Mark:
-    """Detach a mark from its message, so that a later change in place is seen as a change."""
-    if isinstance(mark[1], str) and not mark[2]:
-        return mark
+def _frozen(columns: Columns) -> Columns:
+    """Detach columns from their messages, so that a later change in place is seen as a change."""
+    ids, contents, calls, answered = columns
+    return ids, list(map(_detached, contents)), list(map(_detached, calls)), answered
+
+
+def _detached(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
     try:
-        return mark[0], copy.deepcopy(mark[1]), copy.deepcopy(mark[2]), mark[3]
+        return copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - foreign objects raise what they like; such a row is derived anew each time
-        return mark[0], None, None, mark[3]
+        return None
 
 
-def _digest(previous: bytes, message: BaseMessage, mark: Mark) -> bytes:
-    digest = blake2b(previous, digest_size=16)
-    for part in (message.type, mark[0], mark[3], mark[2] or None, mark[1]):
-        text = part if isinstance(part, str) else to_json(part)
-        digest.update(f"{len(text)}:".encode())
-        digest.update(text.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+def _front(old: list[Any], new: list[Any]) -> int:
+    """How many values at the front of two columns are equal."""
+    size = min(len(old), len(new))
+    if old[:size] == new[:size]:
+        return size
+    return next(i for i, (mine, theirs) in enumerate(zip(old, new, strict=False)) if mine != theirs)
+
+
+def _digest(previous: bytes, kind: str, id: str | None, content: Any, calls: Any, answered: Any) -> bytes:
+    parts = (kind, id, answered, calls or None, content)
+    texts = ["null" if part is None else part if isinstance(part, str) else to_json(part) for part in parts]
+    said = "".join(f"{len(text)}:{text}" for text in texts)
+    return blake2b(previous + said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +85,7 @@ class History:
     positions: dict[str, int] = field(default_factory=dict)
     systems: tuple[int, ...] = ()
     """Positions of the system messages."""
-    marks: list[Mark] = field(default_factory=list, repr=False)
-    columns: tuple[list[Any], list[Any]] = field(default=([], []), repr=False)
-    """Ids and contents of the marks, side by side to be compared at once."""
+    columns: Columns = field(default=([], [], [], []), repr=False)
     memo: dict[Hashable, int] = field(default_factory=dict, repr=False)
     """Token counts of messages that stand only in the view; a cache shared by the histories of a thread."""
 
@@ -89,24 +105,23 @@ class History:
     def shared_with(self, messages: Sequence[BaseMessage]) -> int:
         """How many messages at the front of `messages` are those of this history."""
         size = min(len(messages), len(self.messages))
-        if all(map(is_, self.messages[:size], messages)) and self._unchanged(size):
+        if all(map(is_, self.messages, messages)) and self._unchanged(size):
             return size
-        marks = [_mark(message) for message in messages[:size]]
-        if marks == self.marks[:size]:
-            return size
-        return next(i for i, (mine, theirs) in enumerate(zip(self.marks, marks, strict=False)) if mine != theirs)
+        return min(map(_front, self.columns, _columns(messages[:size])))
 
     def _unchanged(self, size: int) -> bool:
-        """Whether the first `size` message objects are still as they were: a cheaper check than new marks.
+        """Whether the first `size` message objects are still as they were: cheaper than to compare all columns.
 
         Ids and contents are compared for all of them, everything for the newest, which is where others write in place.
         """
-        ids, contents = self.columns
-        fields = list(map(vars, self.messages[:size]))
+        ids, contents, calls, answered = self.columns
+        front, newest = self.messages[:size], slice(max(0, size - WATCHED), size)
+        fields = list(map(vars, front[newest]))
         return (
-            [field["content"] for field in fields] == contents[:size]
-            and [field["id"] for field in fields] == ids[:size]
-            and list(map(_mark, self.messages[:size][-WATCHED:])) == self.marks[:size][-WATCHED:]
+            list(map(_contents, front)) == contents[:size]
+            and list(map(_ids, front)) == ids[:size]
+            and [field.get("tool_calls") for field in fields] == calls[newest]
+            and [field.get("tool_call_id") for field in fields] == answered[newest]
         )
 
     def _over(self, messages: Sequence[BaseMessage]) -> History:
@@ -120,35 +135,49 @@ class History:
             self.sums,
             self.positions,
             self.systems,
-            self.marks,
             self.columns,
             self.memo,
         )
 
     def _extended(self, messages: Sequence[BaseMessage], shared: int) -> History:
-        keys, digests, tokens, marks = (
+        keys, digests, tokens, sums = (
             self.keys[:shared],
             self.digests[:shared],
             self.tokens[:shared],
-            self.marks[:shared],
+            self.sums[: shared + 1],
         )
         positions = dict(self.positions) if shared == len(self.keys) else {key: i for i, key in enumerate(keys)}
-        for position, message in enumerate(messages[shared:], shared):
-            mark = _mark(message)
-            digests.append(_digest(digests[-1] if digests else b"", message, mark))
-            marks.append(_frozen(mark))
+        new = messages[shared:]
+        columns = _columns(new)
+        for position, (message, *row) in enumerate(zip(new, *columns, strict=True), shared):
+            digests.append(_digest(digests[-1] if digests else b"", message.type, *row))
             tokens.append(count_message(self.counter, message))
+            sums.append(sums[-1] + tokens[-1])
             key = message.id if message.id and message.id not in positions else f"#{digests[-1].hex()}"
             positions[key] = position
             keys.append(key)
         systems = tuple(i for i in self.systems if i < shared)
-        systems += tuple(i for i in range(shared, len(messages)) if isinstance(messages[i], SystemMessage))
-        columns = [mark[0] for mark in marks], [mark[1] for mark in marks]
-        sums = self.sums[: shared + 1]
-        sums += list(accumulate(tokens[shared:], initial=sums[-1]))[1:]
-        return History(
-            self.counter, messages, keys, digests, tokens, sums, positions, systems, marks, columns, self.memo
+        systems += tuple(i for i, message in enumerate(new, shared) if isinstance(message, SystemMessage))
+        ids, contents, calls, answered = (
+            [*old[:shared], *more] for old, more in zip(self.columns, _frozen(columns), strict=True)
         )
+        return History(
+            self.counter,
+            messages,
+            keys,
+            digests,
+            tokens,
+            sums,
+            positions,
+            systems,
+            (ids, contents, calls, answered),
+            self.memo,
+        )
+
+    def continues(self, before: History) -> bool:
+        """Whether this is `before` and what was said since."""
+        end = len(before)
+        return self.counter is before.counter and 0 < end <= len(self) and self.digests[end - 1] == before.digests[-1]
 
     def span(self, start: int, end: int) -> int:
         """Tokens of messages start…end-1 as they stand."""
@@ -156,13 +185,14 @@ class History:
 
     def cost(self, slot: Hashable, message: BaseMessage) -> int:
         """Tokens of a message that stands only in the view; `slot` names its content, so that it is counted once."""
-        return self._once(slot, lambda: count_message(self.counter, message))
+        return self.once(slot, lambda: count_message(self.counter, message))
 
     def count(self, slot: Hashable, text: str) -> int:
         """Tokens of a text made from messages; `slot` as in `cost`."""
-        return self._once(slot, lambda: self.counter.text(text))
+        return self.once(slot, lambda: self.counter.text(text))
 
-    def _once(self, slot: Hashable, count: Callable[[], int]) -> int:
+    def once(self, slot: Hashable, count: Callable[[], int]) -> int:
+        """What `count` gives; `slot` as in `cost`."""
         known = self.memo.get(slot)
         if known is None:
             known = count()

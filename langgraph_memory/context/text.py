@@ -56,6 +56,7 @@ _MAX_NESTING = 8
 # Possessive, so that a long run of blanks behind "<" is walked once.
 _TAG_OPENING = re.compile(rf"<(?=\s*+/?+\s*+(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
 
+_dumped = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 _ZERO_WIDTH_JOINER = "\u200d"
 _VIRAMA = 9
@@ -89,10 +90,6 @@ def to_json(value: object) -> str:
         except (TypeError, ValueError, RecursionError):
             continue
     return f"<{type(value).__name__} that cannot be written>"
-
-
-def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def trimmed_marker(kept: int, total: int, ref: str | None) -> str:
