@@ -22,7 +22,7 @@ from .background import Background
 from .config import RuntimeConfig
 from .context.summarize import Ask
 from .context.tokens import TokenCounter, load_counter, ready_counter
-from .models import Model, for_side_calls, model_name, model_window
+from .models import Model, for_side_calls, model_window
 from .namespace import folder_of, namespace_of
 from .sessions import SessionLog
 from .steps import Call, Outcome, Stepper
@@ -100,7 +100,7 @@ class Decider:
         return self._steps.step(call, counter, answers, model_window(self._model))
 
     def _counter(self, call: Call) -> tuple[str, str | None]:
-        return self._config.memory.tokenizer, model_name(call.model)
+        return self._config.memory.tokenizer, call.model_name
 
     def _asking(self, call: Call, answers: Mapping[str, Answer]) -> None:
         if not answers and not call.ahead:

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -22,7 +23,7 @@ from .context.history import History
 from .context.learn import answering_model, observed
 from .context.leave import leaving, without
 from .context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
-from .context.render import render
+from .context.render import continued, render
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
 from .context.tokens import Calibration, TokenCounter, estimator_for, load_counter, ready_counter
@@ -70,6 +71,10 @@ class Call:
     owned: bool = True
     """Whether the messages are the state's own, so that they may leave it; others may have changed a request's."""
     started: float = field(default_factory=time.perf_counter)
+
+    @cached_property
+    def model_name(self) -> str | None:
+        return model_name(self.model)
 
 
 @dataclass(frozen=True)
@@ -202,8 +207,7 @@ class Stepper:
         before = self._caches.known(key)
         history = History.of(messages, counter, before.history if before else None)
         scope = fitted(stored, history)
-        same = before is not None and before.history is history and before.scope == scope
-        known = Known(history, scope, before.view if before and same else render(history, scope))
+        known = Known(history, scope, continued(*before, history, scope) if before else render(history, scope))
         self._caches.keep(key, known)
         return key, known
 
@@ -321,7 +325,7 @@ class Stepper:
     def _window_of(self, model: Model | None) -> int | None:
         configured = self._settings.context_window
         window = configured if isinstance(configured, int) else model_window(model)
-        named = self._named_windows.get(model_name(model) or "")
+        named = self._named_windows.get(model_name(model) or "") if self._named_windows else None
         return min(window or named, named) if named else window
 
     def window_named(self, model: Model | None, window: int) -> None:
@@ -358,7 +362,7 @@ def unknown(_: TokenCounter) -> Overhead:
 
 def _called(call: Call, history: History) -> str:
     """The model that is called; in a node that does not know it, most likely the one that answered last."""
-    return model_name(call.model) or answering_model(history.messages)
+    return call.model_name or answering_model(history.messages)
 
 
 def _stored(record: Mapping[str, Any] | None, namespace: str) -> tuple[Scope, str]:

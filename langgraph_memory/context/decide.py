@@ -16,7 +16,6 @@ A decision that changes nothing is not one: the scope then stays the same object
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .budget import TokenBudget
@@ -24,7 +23,7 @@ from .case import Action, Case, Situation
 from .history import History
 from .learn import since
 from .plans import LEAST_SHARE, Plan, bought_before, carry_out, fitting, foreseen, too_large, worth_of
-from .prune import Pruner, next_watermark, rule_limit, text_size
+from .prune import Pruner, next_watermark
 from .record import Arguments, Scope, Sizes, fitted
 from .render import View, render
 from .summarize import Answers, Ask
@@ -105,10 +104,10 @@ def _prune(case: Case) -> None:
         return
     unprotected = _unprotected(case)
     watermark = next_watermark(history, unprotected, settings)
-    if watermark is None or not _prunable(case, unprotected):
+    if watermark is None:
         return
     pruned = replace(case.scope, watermark=watermark)
-    frees = case.view.tokens - render(history, pruned).tokens
+    frees = _freed(case, pruned)
     if frees > 0 and (frees >= case.budget.min_reclaim or case.situation.cold or _suffices(case, frees)):
         case.take(pruned, "pruned")
 
@@ -129,17 +128,11 @@ def _unprotected(case: Case) -> list[int]:
     return [position for position in results if position < newest]
 
 
-def _prunable(case: Case, results: Sequence[int]) -> bool:
-    """Whether the rule would shorten any of `results` that is still whole: cheap, and mostly false."""
-    rule = next_watermark(case.history, results, case.pruning)
-    if rule is None:
-        return False
-    now = Pruner(case.scope, case.history, case.view.pairing)
-    for position in results:
-        limit, ruled = now.limit(position), rule_limit(text_size(case.history.messages[position]), rule)
-        if ruled is not None and (limit is None or limit > ruled):
-            return True
-    return False
+def _freed(case: Case, pruned: Scope) -> int:
+    """Raw tokens by which the results in the view would be shorter under `pruned`: as rendering it tells, but cheap."""
+    then = Pruner(pruned, case.history, case.view.pairing)
+    results = (part for part in case.view.parts if part.source == "tool" and part.position >= 0)
+    return sum(part.tokens - then.tokens(part.position) for part in results)
 
 
 def _suffices(case: Case, frees: int) -> bool:

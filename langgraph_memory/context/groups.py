@@ -40,6 +40,16 @@ class Pairing:
     orphans: set[int] = field(default_factory=set)
     """Positions of results that answer nothing."""
 
+    def joined(self, later: Pairing) -> Pairing:
+        """These pairs and those of the messages behind, which reach over only where a call here is unanswered."""
+        return Pairing(
+            self.calls | later.calls,
+            self.results | later.results,
+            self.owner | later.owner,
+            later.unanswered,
+            self.orphans | later.orphans,
+        )
+
 
 def calls_of(message: BaseMessage) -> list[Call]:
     """Every call the provider will see in a message: parsed, invalid, raw or only a block of its content."""

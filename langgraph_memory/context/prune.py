@@ -18,6 +18,7 @@ from .groups import Pairing
 from .history import History
 from .record import Scope, Watermark
 from .text import hard_clear, soft_trim
+from .tokens import count_message
 
 OWN_TOOLS = frozenset({"recall", "memory_search", "memory_get"})
 """Results of these are what was asked back; pruning them would make the model ask again."""
@@ -93,6 +94,7 @@ class Pruner:
         self._history, self._pairing, self._trims = history, pairing, scope.trims
         self._rule = scope.watermark
         self._upto = history.positions[scope.watermark.upto] if scope.watermark else -1
+        self._spared = OWN_TOOLS.union(scope.watermark.exclude) if scope.watermark else OWN_TOOLS
 
     def limit(self, position: int) -> int | None:
         """Characters the message at `position` is shortened to, by the harsher decision; None leaves it as it is."""
@@ -103,15 +105,20 @@ class Pruner:
             return ruled if trim is None else trim if ruled is None else min(trim, ruled)
         return trim if isinstance(message, HumanMessage) else None
 
-    def _ruled(self, message: ToolMessage, position: int) -> int | None:
-        if self._rule is None or position > self._upto:
-            return None
-        spared = OWN_TOOLS.union(self._rule.exclude)
-        return (
-            None
-            if tool_name(message, position, self._pairing) in spared
-            else rule_limit(text_size(message), self._rule)
+    def tokens(self, position: int) -> int:
+        """Raw tokens of the message at `position` as it is shown; to know them it is shortened once at most."""
+        history, limit = self._history, self.limit(position)
+        if limit is None:
+            return history.tokens[position]
+        return history.once(
+            (history.digests[position], limit),
+            lambda: count_message(history.counter, shorten(history.messages[position], limit)),
         )
+
+    def _ruled(self, message: ToolMessage, position: int) -> int | None:
+        if self._rule is None or position > self._upto or tool_name(message, position, self._pairing) in self._spared:
+            return None
+        return rule_limit(text_size(message), self._rule)
 
 
 def tool_name(message: ToolMessage, position: int, pairing: Pairing) -> str:

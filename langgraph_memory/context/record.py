@@ -89,6 +89,11 @@ class Scope:
     sizes: Sizes = Sizes()
 
     @property
+    def shows(self) -> tuple[Any, ...]:
+        """What the view depends on; the rest is what the decisions were taken from."""
+        return self.summary, self.watermark, self.arguments, self.trims
+
+    @property
     def covered(self) -> int:
         """How many messages at the front the summary stands for."""
         return self.summary.count if self.summary else 0

@@ -59,8 +59,28 @@ class View:
 def render(history: History, scope: Scope) -> View:
     """Render the view of `history` under the decisions of `scope`, which must fit it (`record.fitted`)."""
     pairing = pair(history.messages, scope.covered)
-    parts = [*_head(history, scope), *_tail(history, scope, pairing)]
+    parts = [*_head(history, scope), *_tail(history, scope, pairing, scope.covered)]
     return View(parts, pairing, sum(part.tokens for part in parts))
+
+
+def continued(before: History, decided: Scope, view: View, history: History, scope: Scope) -> View:
+    """As `render`, but made from `view`, that of `before` under `decided`, where nothing in that has to change."""
+    if history is before and scope.shows == decided.shows:
+        return view
+    # A call without a result may have got one.
+    if view.pairing.unanswered or scope.shows != decided.shows or not _goes_on(before, history, scope):
+        return render(history, scope)
+    pairing = view.pairing.joined(pair(history.messages, len(before)))
+    new = list(_tail(history, scope, pairing, len(before)))
+    return View([*view.parts, *new], pairing, view.tokens + sum(part.tokens for part in new))
+
+
+def _goes_on(before: History, history: History, scope: Scope) -> bool:
+    """Whether `history` is `before` and what was said since, and what is shown of it are still the same objects."""
+    covered = [position for position in history.systems if position < scope.covered]
+    pinned = [history.positions[key] for key in scope.summary.pin] if scope.summary else []
+    shown = (*covered, *pinned, *range(scope.covered, len(before)))
+    return history.continues(before) and all(history.messages[i] is before.messages[i] for i in shown)
 
 
 def _head(history: History, scope: Scope) -> Iterator[Part]:
@@ -74,9 +94,9 @@ def _head(history: History, scope: Scope) -> Iterator[Part]:
     yield Part(message, "summary", history.cost((scope.summary, trims), message))
 
 
-def _tail(history: History, scope: Scope, pairing: Pairing) -> Iterator[Part]:
+def _tail(history: History, scope: Scope, pairing: Pairing, start: int) -> Iterator[Part]:
     pruner = Pruner(scope, history, pairing)
-    for position in range(scope.covered, len(history)):
+    for position in range(start, len(history)):
         message = history.messages[position]
         if isinstance(message, ToolMessage):
             continue
