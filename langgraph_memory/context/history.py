@@ -65,12 +65,10 @@ def _front(old: list[Any], new: list[Any]) -> int:
 
 
 def _digest(previous: bytes, kind: str, id: str | None, content: Any, calls: Any, answered: Any) -> bytes:
-    digest = blake2b(previous, digest_size=16)
-    for part in (kind, id, answered, calls or None, content):
-        text = "null" if part is None else part if isinstance(part, str) else to_json(part)
-        digest.update(f"{len(text)}:".encode())
-        digest.update(text.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    parts = (kind, id, answered, calls or None, content)
+    texts = ["null" if part is None else part if isinstance(part, str) else to_json(part) for part in parts]
+    said = "".join(f"{len(text)}:{text}" for text in texts)
+    return blake2b(previous + said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

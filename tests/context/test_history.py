@@ -215,6 +215,13 @@ def calls_replaced_in_place(messages: list[BaseMessage], at: int) -> list[BaseMe
     return messages
 
 
+def call_added_in_place(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+    message = messages[at]
+    if isinstance(message, AIMessage):
+        message.tool_calls.append({"name": "dock_move", "args": {}, "id": "c9", "type": "tool_call"})
+    return messages
+
+
 def id_given_in_place(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
     messages[at].id = "given later"
     return messages
@@ -229,6 +236,7 @@ CHANGES = [
     block_changed_in_place,
     call_changed_in_place,
     calls_replaced_in_place,
+    call_added_in_place,
     id_given_in_place,
 ]
 

@@ -25,8 +25,9 @@ from langgraph_memory.context.case import Situation
 from langgraph_memory.context.decide import Decision, decide
 from langgraph_memory.context.history import History
 from langgraph_memory.context.learn import observed
+from langgraph_memory.context.prune import Pruner
 from langgraph_memory.context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
-from langgraph_memory.context.render import View, render
+from langgraph_memory.context.render import View, continued, render
 from langgraph_memory.context.report import report
 from langgraph_memory.context.summarize import Ask, Recipe, Rejected, accept
 from langgraph_memory.context.tokens import TokenCounter, count_message
@@ -249,6 +250,7 @@ class Play:
         self.copies: dict[int, BaseMessage] = {}
         self.record: Record = {}
         self.history: History | None = None
+        self.shown: tuple[History, Scope, View] | None = None
         self.past: list[tuple[list[BaseMessage], Record]] = []
         self.last_view: list[BaseMessage] | None = None
         self.replied = 0
@@ -271,7 +273,7 @@ class Play:
             case Late():
                 self.messages += self.writer.arrived()
             case Restart():
-                self.history = None
+                self.history = self.shown = None
             case Window(tokens):
                 self.window = tokens
             case _:
@@ -314,9 +316,10 @@ class Play:
         self.history = history = History.of(messages, counter, self.history)
         stored = read_scope(self.record, "")
         before = fitted(stored, history)
+        view = self.continued(history, before)
         call = self.prepared(history, before, reply)
         try:
-            outcome = self.decided(call, stored)
+            outcome = self.decided(call, stored, view)
         except ContextBudgetError as error:
             check_that_nothing_fits(call)
             assert error.available == call.budget.available
@@ -331,8 +334,22 @@ class Play:
         self.store(outcome, stored)
         self.check(call, stored, outcome)
         self.last_view = outcome.view.messages
+        self.shown = history, outcome.scope, outcome.view
         self.past.append((messages, self.record))
         return outcome.view
+
+    def continued(self, history: History, scope: Scope) -> View:
+        """The view before the decision, from the one of the last call: it is the one that is rendered anew."""
+        anew = render(history, scope)
+        if self.shown is None:
+            return anew
+        view = continued(*self.shown, history, scope)
+        assert view == anew
+        for part, fresh in zip(view.parts, anew.parts, strict=True):
+            assert part.message is fresh.message or fresh.position < 0 or fresh.limit is not None
+        if any(part is old for part, old in zip(view.parts, self.shown[2].parts, strict=False)):
+            event("the view went on from the last one")
+        return view
 
     def prepared(self, history: History, before: Scope, reply: Reply) -> Call:
         story, messages = self.story, list(history.messages)
@@ -358,9 +375,9 @@ class Play:
         situation = Situation(self.settings, recipe, reply.cold, reply.force)
         return Call(messages, history, before, budget, situation, self.window)
 
-    def decided(self, call: Call, stored: Scope) -> Decision:
+    def decided(self, call: Call, stored: Scope, view: View) -> Decision:
         for _ in range(400):
-            outcome = decide(call.history, stored, call.budget, call.situation, call.replies)
+            outcome = decide(call.history, stored, call.budget, call.situation, call.replies, view)
             if isinstance(outcome, Decision):
                 return outcome
             assert outcome.digest not in call.replies, "asked again for what was answered"
@@ -409,6 +426,9 @@ class Play:
             assert getattr(fresh, rows) == getattr(call.history, rows), f"{rows} differ from those made anew"
         assert render(fresh, fitted(read_scope(self.record, ""), fresh)).messages == view.messages
         assert view.tokens == sum(count_message(counter, message) for message in view.messages)
+        pruner = Pruner(outcome.scope, call.history, view.pairing)
+        results = [part for part in view.parts if part.source == "tool" and part.position >= 0]
+        assert [pruner.tokens(part.position) for part in results] == [part.tokens for part in results]
         check_valid(messages, view)
         check_parts(messages, view, outcome.scope.covered)
         check_what_survives(call, outcome)

@@ -10,8 +10,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMe
 
 from langgraph_memory.context.history import History
 from langgraph_memory.context.record import Scope, Summary, Watermark
-from langgraph_memory.context.render import INTERRUPTED, INVALID, View, render, source_of, summary_text
-from langgraph_memory.context.tokens import count_message
+from langgraph_memory.context.render import INTERRUPTED, INVALID, View, continued, render, source_of, summary_text
+from langgraph_memory.context.tokens import ESTIMATOR, count_message
 from tests.support.histories import THIRDS, ai, human, named, result, system
 
 THINKING = {"type": "thinking", "thinking": "Which pier?", "signature": "Q" * 99}
@@ -287,3 +287,82 @@ def test_system_and_unknown_messages_stay_where_they_are() -> None:
         HumanMessage("next"),
     ]
     assert shown(messages) == messages
+
+
+# Going on from the view of before
+
+
+def grown(before: list[BaseMessage], after: list[BaseMessage], scope: Scope, decided: Scope | None = None) -> View:
+    """The view of `after` under `scope`, made from that of `before`; it has to be the one that is rendered anew."""
+    first, decided = History.of(before, THIRDS), decided or scope
+    second = History.of(after, THIRDS, first)
+    view = continued(first, decided, render(first, decided), second, scope)
+    assert view == render(second, scope)
+    return view
+
+
+def long_talk() -> list[BaseMessage]:
+    return named(
+        [system(), human("a" * 99), ai("", "a"), result("a", "x" * 20_000), ai("", "b", "c"), result("b"), result("c")]
+    )
+
+
+@pytest.mark.parametrize("pruned", [True, False])
+def test_a_view_goes_on_with_what_is_new(pruned: bool) -> None:
+    talk = long_talk()
+    scope = Scope(watermark=Watermark("m3", 10, 10_000)) if pruned else Scope()
+    view = grown(talk, [*talk, ai("", "a", id="m7"), result("a", id="m8"), human("next", "m9")], scope)
+    assert [part.position for part in view.parts] == list(range(10))
+
+
+def test_nothing_new_gives_the_very_view() -> None:
+    history, scope = History.of(long_talk(), THIRDS), Scope()
+    view = render(history, scope)
+    assert continued(history, scope, view, history, Scope(since=("m6", "00"))) is view
+
+
+def test_a_result_that_comes_late_is_put_behind_its_call() -> None:
+    talk = named([human(), ai("", "a"), human("Hello?")])
+    assert [part.position for part in grown(talk, [*talk, result("a", id="m3")], Scope()).parts] == [0, 1, 3, 2]
+
+
+def test_a_second_result_of_an_answered_call_stays_out() -> None:
+    talk = long_talk()
+    assert len(grown(talk, [*talk, result("a", "again", id="m7")], Scope()).parts) == len(talk)
+
+
+def test_other_decisions_give_another_view() -> None:
+    talk = long_talk()
+    view = grown(talk, [*talk, human("next", "m7")], Scope(watermark=Watermark("m3", 10, 10_000)), Scope())
+    assert view.parts[3].limit == 0
+
+
+def test_equal_copies_are_shown_as_they_are_now() -> None:
+    talk = long_talk()
+    copies = copy.deepcopy(talk)
+    view = grown(talk, [*copies, human("next", "m7")], Scope())
+    assert all(mine is theirs for mine, theirs in zip(view.messages, copies, strict=False))
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_covered_message_that_is_shown_is_shown_as_it_is_now(position: int) -> None:
+    talk = long_talk()
+    scope = Scope(summary=covering(talk, 4, "Pier B.", "m1"))
+    copies = [*talk[:position], copy.deepcopy(talk[position]), *talk[position + 1 :], human("next", "m7")]
+    copies[position].additional_kwargs["cached"] = True
+    assert grown(talk, copies, scope).messages[0] is copies[0]
+
+
+def test_what_was_changed_in_place_is_shown_and_counted_anew() -> None:
+    talk = long_talk()
+    first, scope = History.of(talk, THIRDS), Scope()
+    view = render(first, scope)
+    talk[5].content = "changed in place"
+    second = History.of([*talk, human("next", "m7")], THIRDS, first)
+    assert continued(first, scope, view, second, scope) == render(second, scope)
+
+
+def test_another_counter_counts_the_view_anew() -> None:
+    first, second = (History.of(long_talk(), counter) for counter in (THIRDS, ESTIMATOR))
+    view = continued(first, Scope(), render(first, Scope()), second, Scope())
+    assert view.tokens == second.span(0, len(second)) != first.span(0, len(first))
