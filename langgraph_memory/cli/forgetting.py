@@ -19,12 +19,14 @@ from langgraph_memory.cache import FileCache
 from langgraph_memory.context.text import one_line
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.longterm.entry import without_comment
-from langgraph_memory.longterm.folder import Folder
+from langgraph_memory.longterm.folder import STATE, Folder
 from langgraph_memory.longterm.forgetting import CACHE, INDEX, Holds, holding
 from langgraph_memory.longterm.index import Index
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.search_text import Query
 from langgraph_memory.sessions import FOLDER as SESSIONS
+
+from .errors import MemoryUnusableError
 
 EXCERPT = 300
 
@@ -54,8 +56,14 @@ def summaries(workspace: Path, holds: Holds) -> int:
     file = workspace / CACHE
     if not file.is_file():
         return 0
-    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as db:
-        return sum(holds(row[0]) for row in db.execute("SELECT text FROM summaries"))
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as db:
+            return sum(holds(row[0]) for row in db.execute("SELECT text FROM summaries"))
+    except sqlite3.Error as error:
+        raise MemoryUnusableError(
+            f"{file}: the bought summaries cannot be read ({error}), so nothing was forgotten. The file may be "
+            "deleted: summaries are then bought again."
+        ) from error
 
 
 def forget_summaries(workspace: Path, holds: Holds) -> int:
@@ -132,8 +140,13 @@ class _Draft(Keeper):
 def _gone(keeper: Keeper, name: str, data: bytes | None, text: str) -> Iterator[Place]:
     """The lines of a file that are not in `data`, which has no others."""
     before = keeper.folder.bytes_of(name) or b""
-    if data is None or not name.endswith((".md", ".jsonl")):
-        yield Place(name, 0, "the whole file" if data is None else "a note of the last consolidation")
+    if data is None:
+        yield Place(name, 0, "the whole file")
+        return
+    if name == STATE:
+        # How far consolidation is may be written anew too, but says nothing.
+        gone = json.loads(before).keys() - json.loads(data).keys()
+        yield from (Place(name, 0, f"what consolidation has noted under {key!r}") for key in sorted(gone))
         return
     lines = _lines(before)
     there = set(lines)

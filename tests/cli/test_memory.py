@@ -337,6 +337,18 @@ def test_a_yes_on_standard_input_is_one():
     assert "rosebud" not in everything_says().lower()
 
 
+def test_what_consolidation_has_noted_is_shown_where_it_goes_and_its_watermark_is_no_place():
+    remember("Ada likes tea.")
+    lgm("memory", "consolidate")
+    remember("The password is Rosebud.")
+    failed = {"at": "2026-03-31T12:00:00+00:00", "reason": "the model said Rosebud"}
+    keeper().write_state({**keeper().state(), "failed": failed})
+    paths = [place["path"] for place in lgm_json("memory", "forget", "rosebud", "--yes")["places"]]
+    assert paths == ["memory/.state.json", f"memory/{TODAY}.md"]
+    done = lgm_json("memory", "forget", "likes tea", "--yes")
+    assert [place["path"] for place in done["places"]] == ["MEMORY.md", f"memory/{TODAY}.md"] and done["forgotten"] == 2
+
+
 def test_an_entry_is_forgotten_by_its_id_with_all_its_lines():
     remember("Ada keeps a list:\n- bread\n- milk", "Ada likes tea.")
     first = keeper().ledger()[0].entry
@@ -351,6 +363,14 @@ def test_a_text_that_stands_nearly_everywhere_is_refused(text):
     before = everything_says()
     assert isinstance(lgm("memory", "forget", text, "--yes").exception, WorkspaceError)
     assert everything_says() == before
+
+
+def test_where_the_bought_summaries_cannot_be_read_nothing_is_forgotten():
+    everywhere()
+    (WORKSPACE / "cache.db").write_bytes(b"no database at all" * 500)
+    error = lgm("memory", "forget", "rosebud", "--yes").exception
+    assert isinstance(error, MemoryUnusableError) and "cache.db" in str(error) and "may be deleted" in str(error)
+    assert len(keeper().ledger()) == 2
 
 
 def test_only_the_memory_that_is_named_forgets():
