@@ -137,7 +137,7 @@ def naming(keeper: Keeper) -> Iterator[None]:
 
 def shown_name(homes: Homes, keeper: Keeper) -> str:
     """The folder of a memory within the workspace, its digests cut; `--namespace` takes it, a part each."""
-    parts = Path(homes.space(keeper)).parts
+    parts = Path(homes.space_of(keeper)).parts
     return "/".join(re.sub(rf"(~[0-9a-f]{{{DIGEST}}})[0-9a-f]+$", r"\1", part) for part in parts) or SHARED
 
 
@@ -180,7 +180,7 @@ def _is_there(folder: Path) -> bool:
 def _listed(homes: Homes, parts: Namespace) -> Keeper | None:
     """The one memory that is shown by these parts; each may be the beginning of a name with a digest."""
     wanted = [name for part in parts for name in part.split("/")]
-    found = [keeper for keeper in homes.all() if _fits(Path(homes.space(keeper)).parts, wanted)] if wanted else []
+    found = [keeper for keeper in homes.all() if _fits(Path(homes.space_of(keeper)).parts, wanted)] if wanted else []
     return found[0] if len(found) == 1 else None
 
 
