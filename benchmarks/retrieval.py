@@ -34,7 +34,11 @@ from statistics import mean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Protocol
+from zlib import crc32
 
+from langchain_core.embeddings import Embeddings
+
+from langgraph_memory.longterm.embedding import Vectors
 from langgraph_memory.longterm.entry import Entry
 from langgraph_memory.longterm.index import Index, Row, Stamp
 from langgraph_memory.longterm.stop_words import ENGLISH
@@ -156,6 +160,37 @@ class Ours:
         return [int(hit.id) for hit in self.index.search(question, FIRST, now=datetime.now(UTC))]
 
 
+class HashedGrams(Embeddings):
+    """Vectors without a model, to show that fusing works: counts of the three to five letters of words, by hash."""
+
+    SIZE = 1024
+
+    def embed_query(self, text: str) -> list[float]:
+        vector = [0.0] * self.SIZE
+        kept = [word for word in WORD.findall(fold(text)) if word not in ENGLISH]
+        for word in kept:
+            padded = f"<{word}>"
+            for size in (3, 4, 5):
+                for at in range(len(padded) - size + 1):
+                    vector[crc32(padded[at : at + size].encode()) % self.SIZE] += 1.0
+        return vector
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+
+class OursWithVectors(Ours):
+    def __init__(self, folder: Path, memory: Memory) -> None:
+        import numpy  # noqa: F401 - an extra that may be missing
+
+        super().__init__(folder, memory)
+        self._vectors = Vectors(HashedGrams(), "hashed")
+
+    def find(self, question: str) -> list[int]:
+        hits = self.index.search(question, FIRST, now=datetime.now(UTC), vectors=self._vectors)
+        return [int(hit.id) for hit in hits]
+
+
 def filed(turns: Sequence[str], times: Sequence[datetime], first: int = 0) -> Iterator[tuple[str, list[Row]]]:
     """The turns as rows of a file a day; the id of each is its place."""
     entries = [
@@ -249,6 +284,7 @@ SETS: dict[str, tuple[str, Callable[..., list[Memory]], dict[str, type[Contender
             "FTS5 porter": Fts5,
             "FTS5 porter, no stop words": Fts5WithoutStopWords,
             "ours": Ours,
+            "ours, hashed embeddings": OursWithVectors,
         },
     ),
     "CrossWOZ": (

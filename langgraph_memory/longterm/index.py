@@ -12,6 +12,7 @@ puts another file in the place of this one.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import threading
@@ -28,8 +29,10 @@ from uuid import uuid4
 from .. import search_text
 from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
-from . import ranking
+from . import embedding, ranking
 from .entry import Entry
+
+logger = logging.getLogger(__name__)
 
 VERSION = 2
 BUSY_SECONDS = 30.0
@@ -37,6 +40,7 @@ _AROUND = " .,;:!?…。，、；：！？'\"`´‘’“”«»„()（）[]【
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _TABLES = (
+    *embedding.TABLES,
     "CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, "
     "size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, digest TEXT)",
     # The number of an entry says which file it is in and at which place, without gaps: it is next to its neighbours'.
@@ -61,7 +65,7 @@ _TABLES = (
     "INSERT INTO lookup (lookup, rowid, words) VALUES ('delete', old.number, old.words); "
     "UPDATE totals SET entries = entries - 1, words = words - old.length; END",
 )
-_NAMES = ("files", "entries", "totals", "lookup")
+_NAMES = ("files", "entries", "totals", "lookup", *embedding.NAMES)
 
 
 class DamagedIndexError(LangGraphMemoryError):
@@ -304,25 +308,46 @@ class Index:
         db.executemany("UPDATE entries SET abandoned = ? WHERE id = ?", [(flag, clean_text(id_)) for id_ in ids])
 
     def search(
-        self, query: str, limit: int, *, now: datetime, decay_floor: float = 0.5, decay_hours: float = 24
+        self,
+        query: str,
+        limit: int,
+        *,
+        now: datetime,
+        decay_floor: float = 0.5,
+        decay_hours: float = 24,
+        vectors: embedding.Vectors | None = None,
     ) -> list[Hit]:
         """The best entries for a query, which may be any text; the same text is found once.
 
         A text counts less the older it is: 1.0 for one of `now`, falling linearly to `decay_floor` after `decay_hours`.
+        With `vectors` entries are found by their meaning too; without their model the search goes on by words.
         """
         question = ranking.Question.of(clean_text(query))
-        if not question or limit <= 0:
+        if limit <= 0 or not query.strip() or not (question or vectors):
             return []
         moment = (now if now.tzinfo else now.astimezone()).timestamp()
+        decay = ranking.Decay(moment, decay_floor, decay_hours)
+        near = self._nearest(vectors, clean_text(query), limit + ranking.FUSED) if vectors else None
         with self.reading() as db:
-            found = ranking.best(db, question, limit, ranking.Decay(moment, decay_floor, decay_hours))
+            if near is None:
+                found = ranking.best(db, question, limit, decay)
+            else:
+                found = ranking.fused(db, question, near, limit, decay)
             return [_hit(db, number, score) for number, score in found]
+
+    def _nearest(self, vectors: embedding.Vectors, query: str, size: int) -> list[bytes] | None:
+        try:
+            return vectors.nearest(self, query, size)
+        except Exception:
+            logger.warning("Memory is searched by words only: the embeddings failed", exc_info=True)
+            return None
 
     # Upkeep
 
     def forget(self) -> None:
         """Leave no byte in the file of what was removed."""
         with self.writing() as db:
+            embedding.forget(db)
             db.execute("INSERT INTO lookup (lookup) VALUES ('optimize')")
         with self._connected() as db:
             db.execute("VACUUM")

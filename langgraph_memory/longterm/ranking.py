@@ -22,7 +22,7 @@ import heapq
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -116,6 +116,34 @@ def best(db: sqlite3.Connection, question: Question, limit: int, decay: Decay) -
         if len(scores) >= limit or size >= len(found.own):
             return [(number, score) for score, _, number in heapq.nlargest(limit, scores)]
         size *= 4
+
+
+FUSED = 50
+"""Hits of each kind that are fused, beside as many as are asked for."""
+_RANK = 60
+"""Of reciprocal rank fusion: the larger, the less it matters who is first."""
+
+
+def fused(
+    db: sqlite3.Connection, question: Question, near: Sequence[bytes], limit: int, decay: Decay
+) -> list[tuple[int, float]]:
+    """As `best`, together with the texts whose meaning is near, given by their prints in order."""
+    ageless = Decay(decay.now, 1.0, 1.0)
+    by_words = best(db, question, limit + FUSED, ageless) if question else []
+    scores: dict[int, float] = {}
+    of_print = {}
+    for rank, (number, _) in enumerate(by_words, 1):
+        scores[number] = 1 / (_RANK + rank)
+        of_print[db.execute("SELECT print FROM entries WHERE number = ?", (number,)).fetchone()[0]] = number
+    newest = "SELECT number FROM entries WHERE print = ? ORDER BY moment DESC LIMIT 1"
+    for rank, print_ in enumerate(near, 1):
+        if print_ not in of_print and (row := db.execute(newest, (print_,)).fetchone()):
+            of_print[print_] = row[0]
+        if print_ in of_print:
+            scores[of_print[print_]] = scores.get(of_print[print_], 0.0) + 1 / (_RANK + rank)
+    moments = {n: db.execute("SELECT moment FROM entries WHERE number = ?", (n,)).fetchone()[0] for n in scores}
+    aged = ((score * decay.of(moments[number]), moments[number], number) for number, score in scores.items())
+    return [(number, score) for score, _, number in heapq.nlargest(limit, aged)]
 
 
 class _Found:
