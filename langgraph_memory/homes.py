@@ -12,21 +12,26 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from langchain_core.embeddings import Embeddings
+
+from .longterm.embedding import Vectors
 from .longterm.folder import LEDGER, MEMORY
 from .longterm.forgetting import INDEX
 from .longterm.keeper import Keeper
+from .models import embeddings_name
 from .namespace import OWN_FOLDERS, Namespace, folder_of, namespace_of
 from .place import Place
+from .sessions import FOLDER as SESSIONS
 
 OPEN = 64
 """Keepers that are held open; one that is not costs opening its index again."""
 
 
 class Homes:
-    """Keepers of the namespaces in `workspace` that `template` gives."""
+    """Keepers of the namespaces in `workspace` that `template` gives; with `embeddings` they search by meaning too."""
 
-    def __init__(self, workspace: Path | None, template: Sequence[str]) -> None:
-        self.workspace, self._template = workspace, tuple(template)
+    def __init__(self, workspace: Path | None, template: Sequence[str], embeddings: Embeddings | None = None) -> None:
+        self.workspace, self._template, self._embeddings = workspace, tuple(template), embeddings
         self._keepers: OrderedDict[Path, Keeper] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -44,7 +49,7 @@ class Homes:
         """The keeper of a folder of the workspace."""
         assert self.workspace is not None
         with self._lock:
-            keeper = self._keepers.get(folder) or Keeper(self.workspace, folder)
+            keeper = self._keepers.get(folder) or Keeper(self.workspace, folder, vectors=self._vectors())
             self._keepers[folder] = keeper
             self._keepers.move_to_end(folder)
             # An index that is in use when it is closed here is closed once it no longer is.
@@ -52,6 +57,9 @@ class Homes:
         if old is not None:
             old.close()
         return keeper
+
+    def _vectors(self) -> Vectors | None:
+        return None if self._embeddings is None else Vectors(self._embeddings, embeddings_name(self._embeddings))
 
     def all(self) -> list[Keeper]:
         """The keepers of every namespace that the workspace holds anything of. Reads folders."""
@@ -88,4 +96,4 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_home(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (MEMORY, LEDGER, INDEX))
+    return any((folder / name).exists() for name in (MEMORY, LEDGER, INDEX, SESSIONS))

@@ -29,6 +29,7 @@ from langchain.agents.middleware.types import (
     ModelResponse,
     ToolCallRequest,
 )
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
@@ -53,7 +54,7 @@ from .homes import Homes
 from .long_memory import LongTerm, extended
 from .longterm.retrieve import Retriever
 from .longterm.workspace import Workspace
-from .models import Model, model_name, resolve_model
+from .models import Model, model_name, resolve_embeddings, resolve_model
 from .nodes import ConsolidateNode, FlushNode, MemoryNode, ModelNode, Overheads, Spec
 from .opening import Opening, as_config
 from .place import current_place, place_of
@@ -85,6 +86,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         workspace: folder for what outlives a run, or a `Workspace` in it: bought summaries in its `cache.db`, spilled
             tool results, long-term memory. `open()` takes it from `persistence.workspace`; without it nothing is
             spilled or remembered, and nothing touches the disk.
+        embeddings: an embedding model for searching memories by their meaning too; needs numpy.
         on_event: called with every `MemoryEvent`.
         name: as what `create_agent` knows it. A deep agent takes one that is named `"SummarizationMiddleware"` in place
             of its own summariser.
@@ -105,6 +107,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         model: Model | str | None = None,
         saver: BaseCheckpointSaver[Any] | None = None,
         workspace: str | PathLike[str] | Workspace | None = None,
+        embeddings: Embeddings | None = None,
         on_event: Listener | None = None,
         name: str = NAME,
         inline: bool = False,
@@ -134,7 +137,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         self.background = Background()
         self.longterm = LongTerm(
             settings,
-            Homes(self.workspace, settings.namespace),
+            Homes(self.workspace, settings.namespace, resolve_embeddings(settings.retrieval.embeddings, embeddings)),
             self._steps,
             self.background,
             model=self._side_model,

@@ -1,4 +1,4 @@
-"""What we need to know of a chat model: its name, its context window, and how to make one from `provider:name`."""
+"""What we need to know of a model: its name, its context window, and how to make one from `provider:name`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain.chat_models import init_chat_model
+from langchain.embeddings import init_embeddings
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
@@ -29,6 +31,26 @@ def resolve_model(model: Model | str | None, key: str) -> Model | None:
             f"{key}: {model!r} cannot be used: {reason}. Allowed is provider:name of an installed LangChain provider "
             "with its key set, or pass a model object to MemoryMiddleware(model=…)."
         ) from error
+
+
+def resolve_embeddings(name: str | None, given: Embeddings | None) -> Embeddings | None:
+    """The embedding model that `memory.retrieval.embeddings` names, else the one that is given."""
+    if name is None:
+        return given
+    try:
+        return init_embeddings(name)
+    except Exception as error:
+        reason = str(error).rstrip(". ")
+        raise ConfigError(
+            f"memory.retrieval.embeddings: {name!r} cannot be used: {reason}. Allowed is provider:name of an installed "
+            "LangChain provider with its key set, or pass an object to MemoryMiddleware(embeddings=…)."
+        ) from error
+
+
+def embeddings_name(embeddings: Embeddings) -> str:
+    """Which vectors it makes: those of another name cannot be compared with them."""
+    names = (getattr(embeddings, attribute, None) for attribute in ("model", "model_name"))
+    return ":".join([type(embeddings).__name__, *(name for name in names if isinstance(name, str))])
 
 
 def bare(model: Model) -> Model:

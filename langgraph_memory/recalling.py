@@ -85,8 +85,7 @@ class Recaller:
         if not self._settings.retrieval.inject_curated or not (text := keeper.memory_md()).strip():
             return ""
         most = min(self._settings.consolidation.max_memory_tokens, window // CURATED_SHARE)
-        shown = within(text, most - count(as_block("")), count)
-        return as_block(shown) if shown.strip() else ""
+        return as_block(within(text, most - count(as_block("-")), count))
 
     def _recalled(
         self,

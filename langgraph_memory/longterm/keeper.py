@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from ..context.text import clean_text
 from ..namespace import Namespace
 from . import flushed
+from .embedding import Vectors
 from .entry import Entry, EntryError, Placed, lines_of, read_lines, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, Folder, WorkspaceError
 from .forgetting import INDEX, forget, holding
@@ -68,10 +69,10 @@ def day_of(name: str) -> date | None:
 
 
 class Keeper:
-    """Long-term memory of one namespace in the folder `workspace`."""
+    """Long-term memory of one namespace in the folder `workspace`; with `vectors` it is searched by meaning too."""
 
-    def __init__(self, workspace: Path, namespace: Namespace | Path = ()) -> None:
-        self.folder = Folder(workspace, namespace)
+    def __init__(self, workspace: Path, namespace: Namespace | Path = (), *, vectors: Vectors | None = None) -> None:
+        self.folder, self._vectors = Folder(workspace, namespace), vectors
 
     @cached_property
     def index(self) -> Index:
@@ -350,7 +351,9 @@ class Keeper:
 
         def searched() -> list[Hit]:
             self.sync()
-            return self.index.search(query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours)
+            return self.index.search(
+                query, limit, now=now, decay_floor=decay_floor, decay_hours=decay_hours, vectors=self._vectors
+            )
 
         try:
             if limit <= 0 or not query.strip() or not self.folder.exists():
