@@ -1,4 +1,4 @@
-"""Every key of `runtime.json` that is not marked as planned changes what happens: one test a key."""
+"""Every key of `runtime.json` changes what happens: one test a key."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
 from langgraph_memory.config import config_fields
 from tests import test_deciding, test_retention, test_since_summary, test_spilling
+from tests.rules import test_memory_switches
 from tests.support.graphs import GRAPHS, Bare, chat, configured, result, rounds, size, summaries_in, talk, text_of
 from tests.support.models import GOOD, Hanging, Slow, content_text, summariser
 
@@ -81,20 +82,40 @@ ELSEWHERE = {
 """Key -> the test in tests/test_spilling.py that shows what it changes."""
 
 
-def planned() -> set[str]:
-    return {
-        key for key, field in config_fields().items() if (field.json_schema_extra or {}).get("x-status") == "planned"
-    }
+MEMORY = {
+    "memory.compaction.flush_before": "test_flush_before_is_whether_covered_messages_are_flushed_first",
+    "memory.flush.enabled": "test_flush_off_extracts_nothing_at_any_time",
+    "memory.flush.trigger": "test_trigger_is_when_memories_are_extracted",
+    "memory.flush.min_interval_seconds": "test_min_interval_seconds_puts_the_next_extraction_of_a_thread_off",
+    "memory.flush.from_tools": "test_from_tools_is_whether_tool_output_is_extracted_from",
+    "memory.flush.model": "test_model_names_who_extracts_and_who_merges",
+    "memory.flush.prompt": "test_prompt_is_what_is_asked",
+    "memory.consolidation.enabled": "test_consolidation_off_leaves_memory_md_alone",
+    "memory.consolidation.max_memory_tokens": ("test_max_memory_tokens_is_the_size_of_memory_md_and_of_what_is_shown"),
+    "memory.consolidation.min_interval_minutes": "test_min_interval_minutes_puts_the_next_merge_off",
+    "memory.consolidation.model": "test_model_names_who_extracts_and_who_merges",
+    "memory.consolidation.prompt": "test_prompt_is_what_is_asked",
+    "memory.maintenance.interval_hours": "test_interval_hours_is_when_the_next_round_is_due",
+    "memory.maintenance.ledger_retention_days": ("test_ledger_retention_days_is_when_a_ledger_goes_to_the_archive"),
+    "memory.maintenance.session_retention_days": "test_session_retention_days_is_when_a_session_log_goes",
+    "memory.retrieval.inject_curated": "test_inject_curated_is_whether_memory_md_is_shown",
+    "memory.retrieval.auto_recall": "test_auto_recall_is_whether_requests_are_searched_for",
+    "memory.retrieval.limit": "test_limit_is_the_number_of_hits",
+    "memory.retrieval.long_term_weight": "test_long_term_weight_puts_memories_before_what_was_said",
+    "memory.retrieval.decay_floor": "test_decay_floor_is_what_an_old_hit_keeps",
+    "memory.retrieval.decay_hours": "test_decay_hours_is_how_fast_a_hit_grows_old",
+    "memory.retrieval.embeddings": "test_embeddings_name_the_model_that_finds_what_shares_no_word",
+}
+"""Key -> the test in tests/rules/test_memory_switches.py that shows what it changes."""
 
 
-def test_every_key_has_its_test_or_is_marked_as_planned():
-    shown = {**TESTS, **ELSEWHERE, **DECIDING, **THREADS}
-    assert set(shown) | planned() == set(config_fields())
-    assert set(shown) & planned() == set()
+def test_every_key_has_its_test():
+    assert set(config_fields()) == {*TESTS, *ELSEWHERE, *DECIDING, *THREADS, *MEMORY}
     assert all(callable(globals().get(name)) for name in TESTS.values())
     assert all(callable(getattr(test_spilling, name, None)) for name in ELSEWHERE.values())
     assert all(any(hasattr(home, name) for home in (test_retention, test_since_summary)) for name in THREADS.values())
     assert all(callable(getattr(test_deciding, name, None)) for name in DECIDING.values())
+    assert all(callable(getattr(test_memory_switches, name, None)) for name in MEMORY.values())
 
 
 TOOLS: list[AnyMessage] = [HumanMessage("go", id="go"), *rounds(8, chars=5000)]
@@ -381,7 +402,7 @@ async def test_thread_db_is_the_file_of_the_threads():
         )
     files = {str(path) for path in Path().rglob("*") if path.is_file()}  # noqa: ASYNC240 - the test's own look
     assert "some/where/else.db" in files
-    assert not any(name.startswith("memory") for name in files)
+    assert not any(name.endswith("threads.db") for name in files)
 
 
 # Off means off

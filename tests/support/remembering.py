@@ -57,6 +57,8 @@ class Home:
     tools: Callable[[MemoryMiddleware], Sequence[Any]] = lambda memory: ()
     user: str | None = "ada"
     inline: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """More arguments of the middleware."""
 
     def __post_init__(self) -> None:
         self.events: list[MemoryEvent] = []
@@ -70,6 +72,7 @@ class Home:
             workspace=self.folder,
             on_event=self.events.append,
             inline=self.inline,
+            **self.options,
         )
         build = node_graph if self.kind == "node" else agent_graph
         tools = self.tools(self.memory)
