@@ -117,7 +117,8 @@ class Folder:
         descriptor = self._opened(name, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
-            return not size or os.pread(descriptor, 1, size - 1) == b"\n"
+            os.lseek(descriptor, max(0, size - 1), os.SEEK_SET)
+            return os.read(descriptor, 1) in (b"", b"\n")
         finally:
             os.close(descriptor)
 

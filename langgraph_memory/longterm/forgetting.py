@@ -46,7 +46,8 @@ _NAMING = frozenset({"args", "arguments", "input", "metadata"})
 """Under these, keys are somebody's text too."""
 _MARKS = frozenset({"v", "upto", "recent", "skipped"})
 INDEX = "index.db"
-CACHE = "cache.db"
+MOST_BYTES = 10_000_000
+"""Of a file of others that is looked into."""
 
 
 def holding(text: str) -> Holds:
@@ -105,7 +106,9 @@ def forget(keeper: Keeper, text: str) -> int:
 
 
 def _said_by(keeper: Keeper, files: Sequence[str], id_: str) -> set[bytes]:
-    """Prints of what the entries with an id say."""
+    """Prints of what the entries with an id say; no id has a blank in it."""
+    if len(id_.split()) != 1:
+        return set()
     return {print_of(row.entry.text) for name in files for row in keeper.rows(name) if row.entry.id == id_}
 
 
@@ -120,7 +123,8 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
     lines = data.decode(errors="surrogateescape").split("\n")
     there = keeper.placed(name, data)
     entries = [one for one in there if goes(one.entry)]
-    others = [place for place, line in enumerate(lines) if place not in _places(there) and holds(line)]
+    said = _places(there)
+    others = [place for place, line in enumerate(lines) if place not in said and holds(line)]
     gone, count = _places(entries) | {*others}, len(entries) + len(others)
     # A text may take several lines of a person; ours have been looked at as a whole.
     ours = _places([one for one in there if without_comment(lines[one.last - 1]) != lines[one.last - 1]])
@@ -241,11 +245,13 @@ def _noted(keeper: Keeper, holds: Holds) -> int:
 
 
 def _report_others(keeper: Keeper, files: Collection[str], holds: Holds) -> None:
-    """Tell of files that others have put here, which are theirs to change."""
+    """Tell of files that others have put here, which are theirs to change; databases are not looked into."""
     for folder in ("", LEDGER, ARCHIVE, HISTORY, SESSIONS):
         for name in keeper.folder.others(folder):
-            ours = name in files or name == STATE or name.startswith((INDEX, CACHE)) or name.endswith(".jsonl")
-            if not ours and holds((keeper.folder.bytes_of(name) or b"").decode(errors="replace")):
+            ours = name in files or name == STATE or ".db" in name or name.endswith(".jsonl")
+            if ours or keeper.folder.size(name) > MOST_BYTES:
+                continue
+            if holds((keeper.folder.bytes_of(name) or b"").decode(errors="replace")):
                 logger.warning("%s holds what was to be forgotten; it is not ours", keeper.folder.path / name)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, messages_from_dict
 
 from langgraph_memory.cache import FileCache, Guarded, ProcessCache
+from langgraph_memory.longterm import forgetting
 from langgraph_memory.longterm.entry import lines_of
 from langgraph_memory.longterm.folder import MEMORY, STATE, WorkspaceError
 from langgraph_memory.longterm.forgetting import holding
@@ -205,6 +206,27 @@ def test_entries_that_say_it_only_together_stay(keeper):
     assert keeper.memory_md() == before and len(keeper.rows(LOG)) == 2
 
 
+def test_each_line_is_looked_at_a_few_times_however_many_there_are(keeper, monkeypatch):
+    counts = []
+    for size in (500, 2000):
+        keeper.folder.replace(LOG, b"".join(b"- line %d\n# head\n" % n for n in range(size)) + b"- the secret\n")
+        looked = [0]
+
+        def told(one, looked=looked):
+            looked[0] += 1
+            return one.text
+
+        def places(entries, looked=looked):
+            looked[0] += len(entries)
+            return {place for one in entries for place in range(one.first - 1, one.last)}
+
+        monkeypatch.setattr(forgetting, "_told", told)
+        monkeypatch.setattr(forgetting, "_places", places)
+        assert keeper.forget("the secret") == 1
+        counts.append(looked[0] / size)
+    assert counts[1] < 1.1 * counts[0] < 6
+
+
 # By id
 
 
@@ -277,8 +299,9 @@ def test_files_of_others_stay_and_are_told(keeper, caplog):
     keeper.append([note("the secret")])
     (keeper.folder.path / "memory" / "backup.md~").write_text("the SECRET")
     (keeper.folder.path / ".MEMORY.md.swp").write_text("nothing")
+    (keeper.folder.path / "threads.db").write_text("the secret")
     assert keeper.forget("the secret") == 1
-    assert "backup.md~" in caplog.text and "swp" not in caplog.text
+    assert "backup.md~" in caplog.text and "swp" not in caplog.text and "threads" not in caplog.text
 
 
 def test_a_namespace_forgets_for_itself(tmp_path):
