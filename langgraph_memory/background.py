@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
@@ -75,17 +76,20 @@ class Background:
         wait(self._waiting(key), seconds)
 
     async def drain(self, seconds: float) -> None:
-        """Give everything under way `seconds` to end, then cancel what runs on this loop."""
-        if waiting := self._waiting():
-            await asyncio.wait(map(asyncio.wrap_future, waiting), timeout=seconds)
+        """Give everything under way `seconds` to end, and what that starts; then cancel what runs on this loop."""
+        until = time.monotonic() + seconds
+        while (waiting := self._waiting()) and (left := until - time.monotonic()) > 0:
+            await asyncio.wait(map(asyncio.wrap_future, waiting), timeout=left)
         tasks = [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def drain_sync(self, seconds: float) -> None:
-        """Give everything under way `seconds` to end; threads that take longer end with the process."""
-        wait(self._waiting(), seconds)
+        """Give everything under way `seconds` to end, and what that starts; threads that take longer end with us."""
+        until = time.monotonic() + seconds
+        while (waiting := self._waiting()) and (left := until - time.monotonic()) > 0:
+            wait(waiting, left)
 
     def _waiting(self, *keys: Hashable) -> list[Future[None]]:
         """What is under way for `keys`, or at all."""

@@ -3,19 +3,22 @@
     turn ends, or messages are about to be covered → note what is due → background: flush → consolidate
 
 A superstep waits for its slowest node, so the nodes of a graph only note down what is due and hand it over. The note
-outlives a crash: `recover` flushes what was noted and not done, from the thread as its saver has it. Scripts that end
-with the run can have everything done before it ends (`inline`).
+outlives a crash: `recover` flushes what was noted and not done, from the thread as its saver has it; where no model is
+known yet, behind the first flush that knows one. Scripts that end with the run can have everything done before it ends
+(`inline`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from .background import Background
@@ -23,6 +26,7 @@ from .cache import SummaryCache
 from .config import MemoryConfig
 from .context.budget import DEFAULT_WINDOW
 from .context.history import History
+from .context.text import clean_text
 from .context.tokens import TokenCounter, load_counter
 from .earlier import StoredMessages
 from .errors import LangGraphMemoryError
@@ -41,6 +45,13 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 3600.0
 """How long a piece of work waits for the one before it on the same thread or namespace."""
+CLAIM_PATIENCE = 1.5 * flushed.CLAIM_SECONDS
+"""How long one that makes up for a crash, or that a run waits for, waits for a claim: that of a dead one runs out."""
+POLL_SECONDS = 1.0
+NOTE_SECONDS = 1.0
+"""How long the end of a turn waits for whoever is writing its memory."""
+MODEL_PATIENCE = 24 * 3600.0
+"""How long a note waits for a run that brings a model. Then a rule extracts what it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,8 @@ class Job:
     model: Model | None
     reason: str
     checkpoint: str | None = None
+    patience: float = CLAIM_PATIENCE
+    """Seconds that it waits for another process that is flushing the thread."""
 
     @property
     def key(self) -> Hashable:
@@ -82,6 +95,10 @@ class SideBranches:
         self._stored = StoredMessages(saver) if saver is not None else None
         self._breakers = Breakers()
         self._waiting: dict[Hashable, Job] = {}
+        self._met: list[Model | None] = []
+        """The model of the last run, once there was one."""
+        self._put_off: set[Hashable] = set()
+        """Memories whose notes wait for a model."""
 
     @property
     def flushes_turns(self) -> bool:
@@ -108,8 +125,10 @@ class SideBranches:
         keeper = self._homes.of(place)
         if keeper is None or place.thread is None or place.namespace or not len(history):
             return None
-        checkpoint = place.configurable.get("checkpoint_id")
-        return Job(keeper, place.thread, history, len(history) if end is None else end, model, reason, checkpoint)
+        self._met = [model]
+        checkpoint, end = place.configurable.get("checkpoint_id"), len(history) if end is None else end
+        patience = CLAIM_PATIENCE if self._inline else PATIENCE_SECONDS
+        return Job(keeper, clean_text(place.thread), history, end, model, reason, checkpoint, patience)
 
     # Handing over
 
@@ -118,22 +137,20 @@ class SideBranches:
         if not self._noted(job):
             return
         if self._inline:
-            self._flushed_sync(job)
+            self._done_sync(job)
             return
         self._waiting[job.key] = job
-        if not self._background.start_in_thread(job.key, lambda: self._turn_sync(job.key)):
-            self._background.start_in_thread((job.key, "next"), lambda: self._next_sync(job.key))
+        self._start_in_thread(job.key, lambda: self._turn_sync(job.key))
 
     async def aflush(self, job: Job) -> None:
         """As `flush`, as a task of the running loop."""
         if not await in_thread(self._noted, job):
             return
         if self._inline:
-            await self._flushed(job)
+            await self._done(job)
             return
         self._waiting[job.key] = job
-        if not self._background.start(job.key, lambda: self._turn(job.key)):
-            self._background.start((job.key, "next"), lambda: self._next(job.key))
+        self._start(job.key, lambda: self._turn(job.key))
 
     def consolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
         """Have a run's memory consolidated, behind what is being flushed; inline it is done on return."""
@@ -148,7 +165,7 @@ class SideBranches:
                 self._background.settled_sync(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
             self.consolidated_sync(keeper, counter, model)
 
-        self._background.start_in_thread(("consolidate", keeper.folder.given), work)
+        self._start_in_thread(("consolidate", keeper.folder.given), work)
 
     async def aconsolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
@@ -162,12 +179,12 @@ class SideBranches:
                 await self._background.settled(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
             await self.consolidated(keeper, counter, model)
 
-        self._background.start(("consolidate", keeper.folder.given), work)
+        self._start(("consolidate", keeper.folder.given), work)
 
     def _noted(self, job: Job) -> bool:
         """Write down that a flush is due; whether there is anything to flush. Without the note it is tried anyway."""
         try:
-            with job.keeper.writing() as db:
+            with job.keeper.folder.locked(NOTE_SECONDS), job.keeper.writing() as db:
                 if not flushed.unflushed(db, job.thread, job.history, job.end):
                     return False
                 flushed.set_due(
@@ -178,39 +195,76 @@ class SideBranches:
                     reason=job.reason,
                     now=time.time(),
                 )
-        except UNUSABLE as error:
+        except Exception as error:  # noqa: BLE001 - a turn that was answered does not fail for its memory
             logger.warning("It could not be noted that a thread is to be flushed: %s", error)
         return True
 
     def _turn_sync(self, key: Hashable) -> None:
         if (job := self._waiting.pop(key, None)) is not None:
-            self._flushed_sync(job)
+            self._done_sync(job)
 
     async def _turn(self, key: Hashable) -> None:
         if (job := self._waiting.pop(key, None)) is not None:
-            await self._flushed(job)
+            await self._done(job)
 
-    def _next_sync(self, key: Hashable) -> None:
-        self._background.settled_sync(key, PATIENCE_SECONDS)
-        self._background.start_in_thread(key, lambda: self._turn_sync(key))
+    def _start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> None:
+        """Start a piece of work, behind the one that is under way for its key; one that waits does for all."""
 
-    async def _next(self, key: Hashable) -> None:
-        await self._background.settled(key, PATIENCE_SECONDS)
-        self._background.start(key, lambda: self._turn(key))
+        def behind() -> None:
+            self._background.settled_sync(key, PATIENCE_SECONDS)
+            self._background.start_in_thread(key, work)
+
+        if not self._background.start_in_thread(key, work):
+            self._background.start_in_thread((key, "next"), behind)
+
+    def _start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        async def behind() -> None:
+            await self._background.settled(key, PATIENCE_SECONDS)
+            self._background.start(key, work)
+
+        if not self._background.start(key, work):
+            self._background.start((key, "next"), behind)
 
     # Doing
+
+    def _done_sync(self, job: Job) -> None:
+        """Flush, and make up for what waited for the model of this run."""
+        self._flushed_sync(job)
+        if job.keeper.folder.given in self._put_off and self._stored is not None:
+            for due in self._due(job.keeper):
+                if found := self._made_up(job.keeper, due, self._stored.messages_sync(due.thread), job.history.counter):
+                    self._flushed_sync(found)
+
+    async def _done(self, job: Job) -> None:
+        await self._flushed(job)
+        if job.keeper.folder.given in self._put_off:
+            await self._recover(job.keeper, job.history.counter)
 
     def _flushed_sync(self, job: Job) -> Flushed:
         self._mark_branches(job)
         task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
-        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+        self._run(task, model, job)
+        while task.result.outcome == "busy" and time.perf_counter() - started < job.patience:
+            time.sleep(POLL_SECONDS)
+            task = self._flush(job)
+            self._run(task, model, job)
         return self._told(job, task.result, started)
 
     async def _flushed(self, job: Job) -> Flushed:
         await in_thread(self._mark_branches, job)
         task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
-        await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+        await self._arun(task, model, job)
+        while task.result.outcome == "busy" and time.perf_counter() - started < job.patience:
+            await asyncio.sleep(POLL_SECONDS)
+            task = self._flush(job)
+            await self._arun(task, model, job)
         return self._told(job, task.result, started)
+
+    def _run(self, task: Flush, model: Model | None, job: Job) -> None:
+        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+
+    async def _arun(self, task: Flush, model: Model | None, job: Job) -> None:
+        await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
 
     def consolidated_sync(
         self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
@@ -233,20 +287,45 @@ class SideBranches:
 
     async def recover(self, keeper: Keeper, tokenizer: str) -> int:
         """Flush what was due in a memory and is not done, from the threads as they are; how many threads that were."""
+        return await self._recover(keeper, await in_thread(load_counter, tokenizer))
+
+    async def _recover(self, keeper: Keeper, counter: TokenCounter) -> int:
         if self._stored is None or not self._flushes:
             return 0
         count = 0
-        for due in await in_thread(_due, keeper):
+        for due in await in_thread(self._due, keeper):
             messages = await self._stored.messages(due.thread)
-            history = await in_thread(_history, messages, tokenizer)
-            if due.key not in history.positions:
-                # The message never got into a checkpoint, or its thread is gone.
-                await in_thread(_settle, keeper, due)
-                continue
-            end = history.positions[due.key] + 1
-            await self._flushed(Job(keeper, due.thread, history, end, None, due.reason, due.checkpoint))
-            count += 1
+            if job := await in_thread(self._made_up, keeper, due, messages, counter):
+                await self._flushed(job)
+                count += 1
         return count
+
+    def _due(self, keeper: Keeper) -> list[flushed.Due]:
+        """What is due in a memory and may be flushed now."""
+        with keeper.reading() as db:
+            found = flushed.due(db)
+        if not self._met and (self._flush_model or self._model) is None:
+            # The model of the run that it was to be flushed with is not known here.
+            later = [due for due in found if 0 <= time.time() - due.time < MODEL_PATIENCE]
+            if later:
+                self._put_off.add(keeper.folder.given)
+            return [due for due in found if due not in later]
+        self._put_off.discard(keeper.folder.given)
+        return found
+
+    def _made_up(
+        self, keeper: Keeper, due: flushed.Due, messages: Collection[BaseMessage], counter: TokenCounter
+    ) -> Job | None:
+        """The flush that a note is about; None where its message is in no checkpoint."""
+        history = History.of(tuple(messages), counter)
+        if due.key in history.positions:
+            end, model = history.positions[due.key] + 1, next(iter(self._met), None)
+            return Job(keeper, due.thread, history, end, model, due.reason, due.checkpoint)
+        # Its thread is gone, or the message was never stored; of a run that is just ending it will be.
+        if not 0 <= time.time() - due.time < PATIENCE_SECONDS:
+            with keeper.writing() as db:
+                flushed.settle(db, due)
+        return None
 
     def _flush(self, job: Job) -> Flush:
         model = self._for_flush(job)
@@ -336,17 +415,3 @@ class SideBranches:
 
 def _side(model: Model | None) -> Model | None:
     return for_side_calls(model) if model is not None else None
-
-
-def _due(keeper: Keeper) -> list[flushed.Due]:
-    with keeper.reading() as db:
-        return flushed.due(db)
-
-
-def _settle(keeper: Keeper, due: flushed.Due) -> None:
-    with keeper.writing() as db:
-        flushed.settle(db, due)
-
-
-def _history(messages: Any, tokenizer: str) -> History:
-    return History.of(tuple(messages), load_counter(tokenizer))
