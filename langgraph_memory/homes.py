@@ -6,6 +6,7 @@ long-term memory is off for that run.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections import OrderedDict
@@ -22,6 +23,8 @@ from .models import embeddings_name
 from .namespace import OWN_FOLDERS, Namespace, folder_of, namespace_of
 from .place import Place
 from .sessions import FOLDER as SESSIONS
+
+logger = logging.getLogger(__name__)
 
 OPEN = 64
 """Keepers that are held open; one that is not costs opening its index again."""
@@ -65,7 +68,7 @@ class Homes:
         """The keepers of every namespace that the workspace holds anything of. Reads folders."""
         if self.workspace is None:
             return []
-        return [self.at(folder) for folder in _folders(self.workspace, len(self._template)) if _is_home(folder)]
+        return [self.at(folder) for folder in _homes(self.workspace, len(self._template))]
 
     def space(self, place: Place) -> str | None:
         """Names the memory of a run in its record: the folder within the workspace; None where it has none."""
@@ -83,17 +86,23 @@ class Homes:
             keeper.close()
 
 
-def _folders(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those in it, `depth` deep."""
-    yield folder
-    if depth == 0 or not folder.is_dir():
-        return
-    with os.scandir(folder) as found:
-        names = sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
-    for name in names:
+def _homes(folder: Path, depth: int) -> Iterator[Path]:
+    """Those of the folder and the folders in it, `depth` deep, that hold anything of a memory."""
+    there = _inside(folder)
+    if not there.keys().isdisjoint((MEMORY, LEDGER, INDEX, SESSIONS)):
+        yield folder
+    for name in sorted(name for name, is_folder in there.items() if is_folder and depth):
         if name not in OWN_FOLDERS and not name.startswith("."):
-            yield from _folders(folder / name, depth - 1)
+            yield from _homes(folder / name, depth - 1)
 
 
-def _is_home(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (MEMORY, LEDGER, INDEX, SESSIONS))
+def _inside(folder: Path) -> dict[str, bool]:
+    """What is in a folder, and whether it is one itself; nothing where that cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return {one.name: one.is_dir(follow_symlinks=False) for one in found}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        logger.warning("The memories in a folder are left out: %s", error)
+        return {}
