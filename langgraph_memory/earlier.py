@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from .errors import UnknownThreadError
+from .errors import LangGraphMemoryError, UnknownThreadError
 from .threads import ThreadSaver, ThreadStore
 
 T = TypeVar("T")
@@ -33,6 +34,25 @@ class StoredMessages:
 
 
 def blocking(saver: BaseCheckpointSaver[Any], work: Coroutine[Any, Any, T]) -> T:
-    """What `work` on a saver gives, for a thread without an event loop; the plain saver works on its own loop only."""
-    loop = None if isinstance(saver, ThreadSaver) else getattr(saver, "loop", None)
-    return asyncio.run(work) if loop is None else asyncio.run_coroutine_threadsafe(work, loop).result()
+    """What `work` on a saver gives, for sync callers; the plain saver works on its own loop only.
+
+    A notebook calls from a thread with an event loop. If that is the saver's own, the loop would wait for itself:
+    raises `LangGraphMemoryError`.
+    """
+    own, here = getattr(saver, "loop", None), _running()
+    if here is not None and own is here:
+        work.close()
+        raise LangGraphMemoryError("A sync call on the event loop of the saver cannot read it; use the async one.")
+    if own is not None and not isinstance(saver, ThreadSaver):
+        return asyncio.run_coroutine_threadsafe(work, own).result()
+    if here is None:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(asyncio.run, work).result()
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

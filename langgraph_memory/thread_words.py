@@ -39,10 +39,14 @@ class ThreadWords:
         return [_found(hit) for hit in hits]
 
     def said_sync(self, place: Place, query: str, limit: int) -> Sequence[Found]:
-        """As `said`, from a thread without an event loop."""
+        """As `said`, for sync callers."""
         if self._saver is None or place.thread is None or limit <= 0:
             return ()
-        return blocking(self._saver, self.said(place, query, limit))
+        try:
+            return blocking(self._saver, self.said(place, query, limit))
+        except LangGraphMemoryError as error:
+            logger.info("The thread's messages are not searched: %s", error)
+            return ()
 
 
 def _found(hit: Hit) -> Found:
