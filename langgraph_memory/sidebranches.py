@@ -15,6 +15,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Coroutine, Hashable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +138,7 @@ class SideBranches:
         if not self._noted(job):
             return
         if self._inline:
-            self._done_sync(job)
+            Context().run(self._done_sync, job)
             return
         self._waiting[job.key] = job
         self._start_in_thread(job.key, lambda: self._turn_sync(job.key))
@@ -147,7 +148,7 @@ class SideBranches:
         if not await in_thread(self._noted, job):
             return
         if self._inline:
-            await self._done(job)
+            await _apart(self._done(job))
             return
         self._waiting[job.key] = job
         self._start(job.key, lambda: self._turn(job.key))
@@ -157,7 +158,7 @@ class SideBranches:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
             return
         if self._inline:
-            self.consolidated_sync(keeper, counter, model)
+            Context().run(self.consolidated_sync, keeper, counter, model)
             return
 
         def work() -> None:
@@ -171,7 +172,7 @@ class SideBranches:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
             return
         if self._inline:
-            await self.consolidated(keeper, counter, model)
+            await _apart(self.consolidated(keeper, counter, model))
             return
 
         async def work() -> None:
@@ -411,6 +412,11 @@ class SideBranches:
     ) -> None:
         took = (time.perf_counter() - started) * 1000
         announce(MemoryEvent(name, thread, reason, took, data=data), self._listener, in_run=in_run)
+
+
+async def _apart(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for work in a context of its own, so that nothing of it shows in the streams and events of the run."""
+    await asyncio.get_running_loop().create_task(work, context=Context())
 
 
 def _side(model: Model | None) -> Model | None:
