@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
@@ -63,13 +64,17 @@ def behind(remembered: Remembered | None, positions: Mapping[str, int], covered:
     if remembered is None or not remembered.recalled:
         return remembered
     recalled = {key: block for key, block in remembered.recalled.items() if positions.get(key, -1) >= covered}
-    return replace(remembered, recalled=recalled)
+    return replace(remembered, recalled=recalled) if recalled or remembered.curated else None
 
 
 def with_block(message: BaseMessage, block: str) -> BaseMessage:
     """The message with a text in front of what it says."""
     content = message.content
-    said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if isinstance(content, str):
+        # An empty text block is refused where an empty text is not.
+        said: list[Any] = [{"type": "text", "text": content}] if content else []
+    else:
+        said = content
     return message.model_copy(update={"content": [{"type": "text", "text": block}, *said]})
 
 
