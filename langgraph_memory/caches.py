@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .context.history import History
 from .context.record import Scope
@@ -31,6 +32,7 @@ class Caches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._known: OrderedDict[Hashable, Known] = OrderedDict()
+        self._scopes: OrderedDict[Hashable, tuple[Any, Scope]] = OrderedDict()
         self._called: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._clock = clock
         self._lock = threading.Lock()
@@ -45,6 +47,20 @@ class Caches:
             self._known.move_to_end(key)
             while len(self._known) > 1 and self._too_many():
                 self._known.popitem(last=False)
+
+    def scope(self, key: Hashable, plain: Any) -> Scope | None:
+        """The scope that `plain` was read as the last time, if it says the same: to compare is less than to read."""
+        with self._lock:
+            known = self._scopes.get(key)
+        return known[1] if known is not None and plain is not None and known[0] == plain else None
+
+    def keep_scope(self, key: Hashable, plain: Any, scope: Scope) -> None:
+        """Remember what `plain` was read as. It is copied, since records are changed in place by those who like to."""
+        with self._lock:
+            self._scopes[key] = copy.deepcopy(plain), scope
+            self._scopes.move_to_end(key)
+            if len(self._scopes) > THREADS:
+                self._scopes.popitem(last=False)
 
     def _too_many(self) -> bool:
         return len(self._known) > THREADS or sum(len(known.history) for known in self._known.values()) > MESSAGES

@@ -60,11 +60,15 @@ class LongTerm:
 
     def reminded(self, call: Call, counter: TokenCounter) -> Call:
         """The call with what it is reminded of; reads files where a turn begins."""
+        if self.homes.workspace is None:
+            return call
         if not self._recaller.begins(call.messages):
             return replace(call, reminder=self._recaller.continued(call.place))
         return self._begun(call, counter, self._words.said_sync(call.place, *self._search(call)))
 
     async def areminded(self, call: Call, counter: TokenCounter) -> Call:
+        if self.homes.workspace is None:
+            return call
         if not self._recaller.begins(call.messages):
             return replace(call, reminder=self._recaller.continued(call.place))
         said = await self._words.said(call.place, *self._search(call))
@@ -105,6 +109,11 @@ class LongTerm:
 
     def _consolidate(self, call: Call, history: History) -> None:
         self.branches.consolidate(call.place, history.counter, call.model)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether anything is done at the end of a turn."""
+        return self.branches.flushes_turns or self.branches.consolidates
 
     def ended(self, place: Place, history: History, model: Model | None) -> None:
         """A turn has ended: have it flushed."""

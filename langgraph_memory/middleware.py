@@ -474,14 +474,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def _ended(self, outcome: Outcome, response: Any) -> Any:
         """The response; where it ends the turn, that is flushed."""
-        if _ends_turn(response):
+        if self.longterm.looks_back and _ends_turn(response):
             call, history = outcome.call, extended(outcome.history, response.result)
             self.longterm.ended(call.place, history, call.model)
             self.longterm.branches.consolidate(call.place, history.counter, call.model)
         return self._answered(outcome, response)
 
     async def _aended(self, outcome: Outcome, response: Any) -> Any:
-        if _ends_turn(response):
+        if self.longterm.looks_back and _ends_turn(response):
             call = outcome.call
             history = await asyncio.to_thread(extended, outcome.history, response.result)
             await self.longterm.aended(call.place, history, call.model)

@@ -23,7 +23,7 @@ from .context.history import History
 from .context.learn import answering_model, observed
 from .context.leave import leaving, without
 from .context.memories import Reminder, remembering
-from .context.record import Record, Scope, fitted, merge_records, read_scope, write_scope
+from .context.record import VERSION, Record, Scope, fitted, merge_records, read_scope, write_scope
 from .context.render import continued, render
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
@@ -142,7 +142,7 @@ class Stepper:
         self, call: Call, counter: TokenCounter, answers: Mapping[str, Answer], summariser_window: int | None = None
     ) -> Outcome | Ask:
         """Decide once; an `Ask` has to be answered into `answers` before the next try."""
-        stored, ignored = _stored(call.record, call.place.namespace)
+        stored, ignored = self._stored(call.record, call.place)
         key, known = self._known(call.messages, stored, call.place, counter)
         history, scope, _ = known
         if stored.summary is not None and scope.summary is None:
@@ -189,7 +189,7 @@ class Stepper:
 
     def boundaries(self, call: Call, counter: TokenCounter) -> list[str]:
         """Prefix digests, hexadecimal, at which a summary of the messages behind the present one could end."""
-        stored = _stored(call.record, call.place.namespace)[0]
+        stored = self._stored(call.record, call.place)[0]
         history, scope, _ = self._known(call.messages, stored, call.place, counter)[1]
         return [digest.hex() for digest in history.digests[scope.covered :]]
 
@@ -206,7 +206,7 @@ class Stepper:
         """History, scope and view for looking at a state. Never reads a file on an event loop."""
         before = self._caches.known((place.thread, place.namespace))
         counter = before.history.counter if before else _counter_at_hand(*named)
-        return self._known(messages, _stored(record, place.namespace)[0], place, counter)[1]
+        return self._known(messages, self._stored(record, place)[0], place, counter)[1]
 
     def _known(
         self, messages: tuple[BaseMessage, ...], stored: Scope, place: Place, counter: TokenCounter
@@ -228,7 +228,21 @@ class Stepper:
 
     def scope(self, call: Call) -> Scope:
         """The scope as it stands in the record of a call."""
-        return _stored(call.record, call.place.namespace)[0]
+        return self._stored(call.record, call.place)[0]
+
+    def _stored(self, record: Mapping[str, Any] | None, place: Place) -> tuple[Scope, str]:
+        """The scope as it stands in a record, and why it is not used, if so."""
+        scopes = record.get("ns") if isinstance(record, Mapping) else None
+        plain = scopes.get(place.namespace) if isinstance(scopes, Mapping) else None
+        known = self._caches.scope((place.thread, place.namespace), plain)
+        if known is not None and record and record.get("v") == VERSION:
+            return known, ""
+        try:
+            scope = read_scope(record, place.namespace)
+        except ValueError as error:
+            return Scope(), str(error)
+        self._caches.keep_scope((place.thread, place.namespace), plain, scope)
+        return scope, ""
 
     def asking(self, call: Call) -> None:
         """Announce that a summary is being bought."""
@@ -380,13 +394,6 @@ def unknown(_: TokenCounter) -> Overhead:
 def _called(call: Call, history: History) -> str:
     """The model that is called; in a node that does not know it, most likely the one that answered last."""
     return call.model_name or answering_model(history.messages)
-
-
-def _stored(record: Mapping[str, Any] | None, namespace: str) -> tuple[Scope, str]:
-    try:
-        return read_scope(record, namespace), ""
-    except ValueError as error:
-        return Scope(), str(error)
 
 
 def _counter_at_hand(tokenizer: str, model_name: str | None) -> TokenCounter:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 from ..context.text import clean_text, escape_tags
@@ -87,8 +88,9 @@ class Block:
         return replace(self, lines=lines if any(map(str.strip, lines)) else ("-",))
 
 
+@lru_cache(maxsize=4096)
 def folded(text: str) -> str:
-    """A text as it is compared."""
+    """A text as it is compared; blocks are compared with each other again and again."""
     text = _BULLET.sub("", _PINS.sub(" ", text.replace("&lt;", "<")), count=1)
     return " ".join(fold(text).split()).rstrip(". 。") or " ".join(text.split())
 

@@ -45,6 +45,8 @@ _NAMES = frozenset({"id", "type", "role", "status", "tool_call_id", "index"})
 _NAMING = frozenset({"args", "arguments", "input", "metadata"})
 """Under these, keys are somebody's text too."""
 _MARKS = frozenset({"v", "upto", "recent", "skipped"})
+CACHE = "cache.db"
+"""In the workspace: summaries and replies of all its namespaces."""
 INDEX = "index.db"
 MOST_BYTES = 10_000_000
 """Of a file of others that is looked into."""

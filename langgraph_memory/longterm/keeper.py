@@ -24,13 +24,14 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, TypeVar
 
+from ..cache import FileCache
 from ..context.text import clean_text
 from ..namespace import Namespace
 from . import flushed
 from .embedding import Vectors
 from .entry import Entry, EntryError, Placed, lines_of, read_lines, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, Folder, WorkspaceError
-from .forgetting import INDEX, forget, holding
+from .forgetting import CACHE, INDEX, forget, holding
 from .index import DamagedIndexError, Hit, Index, IndexUnusableError, Row, Stamp, print_of
 from .scan import scan
 
@@ -455,6 +456,12 @@ class Keeper:
             return 0
         with self.folder.locked():
             return forget(self, text)
+
+    def forget_everywhere(self, text: str) -> int:
+        """As `forget`, and in the summaries and replies that were bought for all the memories of the workspace."""
+        cache, holds = self.folder.workspace / CACHE, holding(text)
+        bought = FileCache(cache).forget(holds) if cache.is_file() else 0
+        return self.forget(text) + bought
 
     def close(self) -> None:
         self.index.close()

@@ -112,7 +112,7 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
         """
         if (keeper := homes.keeper(runtime)) is None:
             return OFF
-        count = keeper.forget(text)
+        count = keeper.forget_everywhere(text)
         if count:
             homes.changed(runtime, "forgotten", count)
         return f"Removed {count} {'note' if count == 1 else 'notes'}." if count else "No note holds this text."

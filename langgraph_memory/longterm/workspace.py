@@ -31,6 +31,8 @@ class Workspace:
     def __init__(self, path: str | PathLike[str], namespace: Sequence[str] | str = ()) -> None:
         self.path = Path(path).expanduser()
         self.namespace = (namespace,) if isinstance(namespace, str) else tuple(namespace)
+        if not all(isinstance(part, str) for part in self.namespace):
+            raise TypeError(f"namespace: {namespace!r} has parts that are no text; give a text or a sequence of texts.")
         self.keeper = Keeper(self.path, self.namespace)
 
     async def append(self, entries: Iterable[Entry | Mapping[str, Any] | str]) -> list[Entry]:
@@ -58,7 +60,7 @@ class Workspace:
 
     async def forget(self, text: str) -> int:
         """Remove whatever holds `text` from every file and the index; in how many places it was."""
-        return await asyncio.to_thread(self.keeper.forget, text)
+        return await asyncio.to_thread(self.keeper.forget_everywhere, text)
 
     async def reindex(self) -> int:
         """Make the index anew from the files; how many entries it holds."""
