@@ -19,6 +19,7 @@ from .background import Background
 from .cache import SummaryCache
 from .config import MemoryConfig
 from .context.history import History
+from .context.memories import Reminder
 from .context.tokens import TokenCounter
 from .events import Listener
 from .homes import Homes
@@ -86,6 +87,10 @@ class LongTerm:
         if reminder is not None and reminder.space is None:
             self._steps.homeless(call)
         return replace(call, reminder=reminder)
+
+    def whose(self, place: Place) -> Reminder | None:
+        """Names the memory of a run; None where nothing is remembered."""
+        return self._recaller.continued(place)
 
     # Behind a decision and at the end of a turn
 

@@ -45,6 +45,8 @@ from .caches import Caches, Known
 from .config import RuntimeConfig
 from .context.history import History
 from .context.learn import answering_model
+from .context.memories import remembering
+from .context.render import render
 from .context.report import ContextReport, report
 from .deciding import Decider
 from .earlier import StoredMessages
@@ -400,6 +402,13 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         Raises `RecordMissingError` for a state without the record channel, such as the output of a graph.
         """
         return self._looked_at(state, config).view.messages
+
+    def sent(self, state: Any, config: RunnableConfig | None) -> list[BaseMessage]:
+        """The view for a call that is made now: somebody else than who began the turn may go on with it."""
+        known = self._looked_at(state, config)
+        place = place_of(config) if config else current_place()
+        scope = remembering(known.scope, known.history, self.longterm.whose(place))
+        return (known.view if scope is known.scope else render(known.history, scope)).messages
 
     def report(self, state: Any, config: RunnableConfig | None = None) -> ContextReport:
         """Where the window goes for `state`. Pure; raises as `view` does."""

@@ -133,7 +133,7 @@ class ModelNode(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
         try:
-            return self._replied(self._bound.invoke(self._request(self.memory.view(input, config)), config), config)
+            return self._replied(self._bound.invoke(self._request(self.memory.sent(input, config)), config), config)
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long
             failed = error
         outcome = self.memory.outcome(input, config, self.spec)
@@ -144,7 +144,7 @@ class ModelNode(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
         # The view is mostly at hand, but it may have to be rendered anew, and that takes its time.
-        view = await asyncio.to_thread(self.memory.view, input, config)
+        view = await asyncio.to_thread(self.memory.sent, input, config)
         try:
             return self._replied(await self._bound.ainvoke(self._request(view), config), config)
         except Exception as error:  # noqa: BLE001 - raised again unless it says that the context is too long

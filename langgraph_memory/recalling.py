@@ -85,7 +85,13 @@ class Recaller:
         if not self._settings.retrieval.inject_curated or not (text := keeper.memory_md()).strip():
             return ""
         most = min(self._settings.consolidation.max_memory_tokens, window // CURATED_SHARE)
-        return as_block(within(text, most - count(as_block("-")), count))
+        room = most - count(as_block("-"))
+        # The block may be longer than its text by what had to be escaped.
+        while block := as_block(within(text, room, count)):
+            if (over := count(block) - most) <= 0:
+                break
+            room -= over
+        return block
 
     def _recalled(
         self,
@@ -98,7 +104,10 @@ class Recaller:
         said: Sequence[Found],
     ) -> str:
         settings = self._settings.retrieval
-        known = scope.remembered.recalled.get(str(messages[-1].id)) if scope.remembered else None
+        before = scope.remembered
+        # The same request may come again from somebody else.
+        mine = before is not None and before.space == self._homes.space(place)
+        known = before.recalled.get(str(messages[-1].id)) if before and mine else None
         if not settings.auto_recall or known is not None:
             return known or ""
         visible = {f"msg:{message.id}" for message in messages[scope.covered :]}
