@@ -14,7 +14,8 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -233,8 +234,10 @@ class SideBranches:
         self._flushed_sync(job)
         if job.keeper.folder.given in self._put_off and self._stored is not None:
             for due in self._due(job.keeper):
-                if found := self._made_up(job.keeper, due, self._stored.messages_sync(due.thread), job.history.counter):
-                    self._flushed_sync(found)
+                with _staying_due(due.thread):
+                    messages = self._stored.messages_sync(due.thread)
+                    if found := self._made_up(job.keeper, due, messages, job.history.counter):
+                        self._flushed_sync(found)
 
     async def _done(self, job: Job) -> None:
         await self._flushed(job)
@@ -295,16 +298,21 @@ class SideBranches:
             return 0
         count = 0
         for due in await in_thread(self._due, keeper):
-            messages = await self._stored.messages(due.thread)
-            if job := await in_thread(self._made_up, keeper, due, messages, counter):
-                await self._flushed(job)
-                count += 1
+            with _staying_due(due.thread):
+                messages = await self._stored.messages(due.thread)
+                if job := await in_thread(self._made_up, keeper, due, messages, counter):
+                    await self._flushed(job)
+                    count += 1
         return count
 
     def _due(self, keeper: Keeper) -> list[flushed.Due]:
         """What is due in a memory and may be flushed now."""
-        with keeper.reading() as db:
-            found = flushed.due(db)
+        try:
+            with keeper.reading() as db:
+                found = flushed.due(db)
+        except UNUSABLE as error:
+            logger.warning("What is due in a memory could not be read: %s", error)
+            return []
         if not self._met and (self._flush_model or self._model) is None:
             # The model of the run that it was to be flushed with is not known here.
             later = [due for due in found if 0 <= time.time() - due.time < MODEL_PATIENCE]
@@ -417,6 +425,15 @@ class SideBranches:
 async def _apart(work: Coroutine[Any, Any, Any]) -> None:
     """Wait for work in a context of its own, so that nothing of it shows in the streams and events of the run."""
     await asyncio.get_running_loop().create_task(work, context=Context())
+
+
+@contextmanager
+def _staying_due(thread: str) -> Iterator[None]:
+    """A thread that cannot be read or flushed holds up no other one."""
+    try:
+        yield
+    except (*UNUSABLE, LangGraphMemoryError) as error:
+        logger.warning("The thread %r could not be flushed, it stays due: %s", thread, error)
 
 
 def _side(model: Model | None) -> Model | None:

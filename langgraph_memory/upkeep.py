@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -23,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from .config import RuntimeConfig
 from .context.tokens import load_counter
-from .errors import DamagedDatabaseError, LangGraphMemoryError
+from .errors import LangGraphMemoryError
 from .longterm.keeper import UNUSABLE, Keeper
 from .longterm.maintain import Done, steps
 from .retention import expire
@@ -40,6 +39,9 @@ logger = logging.getLogger(__name__)
 LOCK = ".maintaining"
 STAMP = ".maintained"
 TICK_SECONDS = 60.0
+RETRY_SECONDS = 3600.0
+"""Behind a round that could not be done."""
+FAILURES = (*UNUSABLE, LangGraphMemoryError)
 
 
 class Upkeep:
@@ -54,16 +56,20 @@ class Upkeep:
             self._memory.background.start(("recover", keeper.folder.given), partial(self.recover, keeper))
         hours = self._memory.config.memory.maintenance.interval_hours
         while hours and self._memory.workspace is not None:
-            if await in_thread(_is_due, self._memory.workspace, hours * 3600):
-                await self._tried()
-            await asyncio.sleep(min(TICK_SECONDS, hours * 3600))
+            pause = TICK_SECONDS
+            if await in_thread(_is_due, self._memory.workspace, hours * 3600) and not await self._tried():
+                pause = RETRY_SECONDS
+            await asyncio.sleep(min(pause, hours * 3600))
 
-    async def _tried(self) -> None:
+    async def _tried(self) -> bool:
+        """Do a round; whether it went to its end, or somebody else is at it."""
         try:
             async for done in self.round():
                 logger.debug("%s: %d %s", done.name, done.count, done.problem)
-        except UNUSABLE as error:
-            logger.warning("The regular round over the memory was not finished: %s", error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the files, the next round may find them mended
+            logger.warning("The regular round over the memory was not finished: %s", named(error))
+            return False
+        return True
 
     async def round(self, *, force: bool = False) -> AsyncIterator[Done]:
         """One round, each step told as it is done. None where another process is at it.
@@ -75,11 +81,12 @@ class Upkeep:
             return
         lock = FileLock(workspace / LOCK, timeout=0, mode=0o600, thread_local=False)
         try:
-            await in_thread(lock.acquire)
-        except Timeout:
-            yield Done("round", 0, "another process is at it")
-            return
-        try:
+            # Also one that is cancelled while it waits for the lock may have got it.
+            try:
+                await in_thread(lock.acquire)
+            except Timeout:
+                yield Done("round", 0, "another process is at it")
+                return
             for keeper in await in_thread(self._memory.longterm.homes.all):
                 async for done in self._kept(keeper, force=force):
                     yield done
@@ -94,8 +101,7 @@ class Upkeep:
         yield Done("flush", await self.recover(keeper))
         if settings.consolidation.enabled:
             counter = await in_thread(load_counter, settings.tokenizer)
-            branches = self._memory.longterm.branches
-            result = await branches.consolidated(keeper, counter, None, force=force)
+            result = await self._memory.longterm.branches.consolidated(keeper, counter, None, force=force)
             yield Done("consolidate", result.entries, result.reason)
         for _, step in steps(keeper, settings.maintenance):
             yield await in_thread(step)
@@ -104,7 +110,7 @@ class Upkeep:
         """Flush what was due in a memory and is not done."""
         try:
             return await self._memory.longterm.branches.recover(keeper, self._memory.config.memory.tokenizer)
-        except (*UNUSABLE, LangGraphMemoryError) as error:
+        except FAILURES as error:
             logger.warning("What was due could not be flushed, it stays due: %s", error)
             return 0
 
@@ -114,14 +120,19 @@ class Upkeep:
             return Done("spills", 0, "" if self._spills else "not all threads are known")
         try:
             return Done("spills", await in_thread(_sweep, config, workspace))
-        except (OSError, sqlite3.Error, DamagedDatabaseError) as error:
+        except FAILURES as error:
+            logger.warning("Spill files could not be looked after: %s", error)
             return Done("spills", 0, named(error))
 
     async def _threads(self) -> Done:
         days, saver = self._memory.config.memory.maintenance.thread_retention_days, self._memory.saver
         if not days or not isinstance(saver, ThreadSaver) or self._memory.workspace is None:
             return Done("threads")
-        return Done("threads", len(await expire(ThreadStore(saver), days, self._memory.workspace)))
+        try:
+            return Done("threads", len(await expire(ThreadStore(saver), days, self._memory.workspace)))
+        except FAILURES as error:
+            logger.warning("Idle threads could not be looked after: %s", error)
+            return Done("threads", 0, named(error))
 
 
 def _sweep(config: RuntimeConfig, workspace: Path) -> int:
