@@ -14,7 +14,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
@@ -50,6 +50,7 @@ PATIENCE_SECONDS = 3600.0
 CLAIM_PATIENCE = 1.5 * flushed.CLAIM_SECONDS
 """How long one that makes up for a crash, or that a run waits for, waits for a claim: that of a dead one runs out."""
 POLL_SECONDS = 1.0
+THREADS = 1000
 NOTE_SECONDS = 1.0
 """How long the end of a turn waits for whoever is writing its memory."""
 MODEL_PATIENCE = 24 * 3600.0
@@ -99,6 +100,8 @@ class SideBranches:
         self._waiting: dict[Hashable, Job] = {}
         self._met: list[Model | None] = []
         """The model of the last run, once there was one."""
+        self._newest: dict[str, Sequence[str]] = {}
+        """Of threads the keys of the messages that end a turn, which may not be in a checkpoint yet."""
         self._put_off: set[Hashable] = set()
         """Memories whose notes wait for a model."""
 
@@ -130,7 +133,13 @@ class SideBranches:
         self._met = [model]
         checkpoint, end = place.configurable.get("checkpoint_id"), len(history) if end is None else end
         patience = CLAIM_PATIENCE if self._inline else PATIENCE_SECONDS
-        return Job(keeper, clean_text(place.thread), history, end, model, reason, checkpoint, patience)
+        job = Job(keeper, clean_text(place.thread), history, end, model, reason, checkpoint, patience)
+        if self._stored is not None and self.consolidates:
+            self._newest.pop(job.thread, None)
+            self._newest[job.thread] = history.keys[-2:]
+            if len(self._newest) > THREADS:
+                self._newest.pop(next(iter(self._newest)), None)
+        return job
 
     # Handing over
 
@@ -246,48 +255,46 @@ class SideBranches:
 
     def _flushed_sync(self, job: Job) -> Flushed:
         self._mark_branches(job)
-        task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
-        self._run(task, model, job)
-        while task.result.outcome == "busy" and time.perf_counter() - started < job.patience:
-            time.sleep(POLL_SECONDS)
+        model, started = self._for_flush(job), time.perf_counter()
+        while True:
             task = self._flush(job)
-            self._run(task, model, job)
-        return self._told(job, task.result, started)
+            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+            if task.result.outcome != "busy" or time.perf_counter() - started >= job.patience:
+                return self._told(job, task.result, started)
+            time.sleep(POLL_SECONDS)
 
     async def _flushed(self, job: Job) -> Flushed:
         await in_thread(self._mark_branches, job)
-        task, model, started = self._flush(job), self._for_flush(job), time.perf_counter()
-        await self._arun(task, model, job)
-        while task.result.outcome == "busy" and time.perf_counter() - started < job.patience:
-            await asyncio.sleep(POLL_SECONDS)
+        model, started = self._for_flush(job), time.perf_counter()
+        while True:
             task = self._flush(job)
-            await self._arun(task, model, job)
-        return self._told(job, task.result, started)
-
-    def _run(self, task: Flush, model: Model | None, job: Job) -> None:
-        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
-
-    async def _arun(self, task: Flush, model: Model | None, job: Job) -> None:
-        await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+            await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
+            if task.result.outcome != "busy" or time.perf_counter() - started >= job.patience:
+                return self._told(job, task.result, started)
+            await asyncio.sleep(POLL_SECONDS)
 
     def consolidated_sync(
         self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
     ) -> Consolidated:
-        """Consolidate one memory now."""
-        model, started = self._for_merging(model), time.perf_counter()
-        task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
-        run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.given)
-        return self._changed(task.result, started, dry_run=dry_run)
+        """Consolidate one memory now, behind whoever else is doing that."""
+        model, started, key = self._for_merging(model), time.perf_counter(), keeper.folder.given
+        while True:
+            task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
+            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
+            if task.result.outcome != "busy" or time.perf_counter() - started >= CLAIM_PATIENCE:
+                return self._changed(task.result, started, dry_run=dry_run)
+            time.sleep(POLL_SECONDS)
 
     async def consolidated(
         self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
     ) -> Consolidated:
-        model, started = self._for_merging(model), time.perf_counter()
-        task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
-        await arun(
-            task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=keeper.folder.given
-        )
-        return self._changed(task.result, started, dry_run=dry_run)
+        model, started, key = self._for_merging(model), time.perf_counter(), keeper.folder.given
+        while True:
+            task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
+            await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
+            if task.result.outcome != "busy" or time.perf_counter() - started >= CLAIM_PATIENCE:
+                return self._changed(task.result, started, dry_run=dry_run)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def recover(self, keeper: Keeper, tokenizer: str) -> int:
         """Flush what was due in a memory and is not done, from the threads as they are; how many threads that were."""
@@ -381,7 +388,11 @@ class SideBranches:
         except (sqlite3.Error, LangGraphMemoryError) as error:
             logger.warning("The thread %r could not be read: %s", thread, error)
             return None
-        return {str(message.id) for message in found} or None
+        ids = {str(message.id) for message in found}
+        newest = self._newest.get(thread, ())
+        if ids.issuperset(newest):
+            self._newest.pop(thread, None)
+        return ids.union(newest) if ids else None
 
     # Models and events
 

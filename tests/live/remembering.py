@@ -6,6 +6,7 @@ goes to the same server as what the agent asks; `serving` answers both.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 import logging
@@ -18,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,8 @@ class Rememberer(Program):
     drain: float = SECONDS
     """How long it waits at its end for what is beside the run."""
     side_model: str | None = "side"
+    idle: float = 0
+    """Seconds that it stays open behind its turns; work that the opening starts is under way by then."""
 
     @property
     def thread(self) -> dict[str, Any]:
@@ -91,12 +95,14 @@ class Rememberer(Program):
     def _live(self, act: Callable[[Any], list[Any]]) -> list[Any]:
         with self._opening() as memory:
             found = act(self.graph(memory))
+            time.sleep(self.idle)
             memory.drain(self.drain)
             return found
 
     async def _alive(self, act: Callable[[Any], Any]) -> list[Any]:
         async with self._opening() as memory:
             found: list[Any] = await act(self.graph(memory))
+            await asyncio.sleep(self.idle)
             await memory.adrain(self.drain)
             return found
 
@@ -153,10 +159,13 @@ def shown_in(texts: Sequence[str], said: str) -> int:
 
 @contextmanager
 def living(
-    folder: Path, *given: Any, days: float | None = None, zone: str | None = None, dies_on: str = "", **program: Any
+    folder: Path, *given: Any, days: float | None = None, zone: str | None = None, dies_in: str = "", **program: Any
 ) -> Iterator[subprocess.Popen[str]]:
-    """A program that says each of `given`; it is gone when the block is left."""
-    told = {"given": given, "dies_on": dies_on, "program": {"folder": str(folder), **program}}
+    """A program that says each of `given`; it is gone when the block is left.
+
+    `dies_in` names a method, as `module:Class.method`, instead of which it kills itself.
+    """
+    told = {"given": given, "dies_in": dies_in, "program": {"folder": str(folder), **program}}
     command = [sys.executable, "-m", "tests.live.remembering", json.dumps(told)]
     environment = dict(os.environ) | {"PYTHONPATH": str(ROOT), "LANGSMITH_TRACING": "false"}
     environment |= {"LIVE_DAYS": str(days)} if days else {}
@@ -176,11 +185,11 @@ def main() -> None:
     kept = Kept()
     logging.getLogger("langgraph_memory").addHandler(kept)
 
-    def on_event(event: Any) -> None:
-        if event.name == told["dies_on"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    program = Rememberer(**told["program"], on_event=on_event)
+    if told["dies_in"]:
+        module, _, name = told["dies_in"].partition(":")
+        owner, _, method = name.partition(".")
+        setattr(getattr(import_module(module), owner), method, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    program = Rememberer(**told["program"])
     outputs = program.run(*told["given"])
     events = [(event.name, event.reason, dict(event.data)) for event in program.events]
     json.dump(
