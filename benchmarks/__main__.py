@@ -129,6 +129,20 @@ def retrieval(
 
 
 @app.command()
+def beside(
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each kind.")] = 5,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the flush takes.")] = 30.0,
+    file: JsonOption = None,
+) -> None:
+    """What a flush beside a turn costs the turn."""
+    from . import beside as bench
+
+    result = bench.measure(rounds=rounds, flush_seconds=seconds)
+    typer.echo("\n".join(bench.lines(result)))
+    _write(file, result.to_json())
+
+
+@app.command()
 def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
     """What a very large tool result takes of memory and of the database."""
     from .spill import lines
