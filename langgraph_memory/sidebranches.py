@@ -14,7 +14,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
