@@ -98,6 +98,8 @@ class SideBranches:
         self._stored = StoredMessages(saver) if saver is not None else None
         self._breakers = Breakers()
         self._waiting: dict[Hashable, Job] = {}
+        self._handed: dict[Hashable, Hashable] = {}
+        """Flushes that are under way or wait, with whose memory they are for."""
         self._met: list[Model | None] = []
         """The model of the last run, once there was one."""
         self._newest: dict[str, Sequence[str]] = {}
@@ -150,7 +152,7 @@ class SideBranches:
         if self._inline:
             Context().run(self._done_sync, job)
             return
-        self._waiting[job.key] = job
+        self._waiting[job.key], self._handed[job.key] = job, job.keeper.folder.given
         self._start_in_thread(job.key, lambda: self._turn_sync(job.key))
 
     async def aflush(self, job: Job) -> None:
@@ -160,7 +162,7 @@ class SideBranches:
         if self._inline:
             await _apart(self._done(job))
             return
-        self._waiting[job.key] = job
+        self._waiting[job.key], self._handed[job.key] = job, job.keeper.folder.given
         self._start(job.key, lambda: self._turn(job.key))
 
     def consolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
@@ -172,8 +174,8 @@ class SideBranches:
             return
 
         def work() -> None:
-            if place.thread is not None:
-                self._background.settled_sync(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
+            for flush in self._flushes_of(keeper):
+                self._background.settled_sync(flush, self._seconds)
             self.consolidated_sync(keeper, counter, model)
 
         self._start_in_thread(("consolidate", keeper.folder.given), work)
@@ -186,8 +188,8 @@ class SideBranches:
             return
 
         async def work() -> None:
-            if place.thread is not None:
-                await self._background.settled(("flush", keeper.folder.given, place.thread), PATIENCE_SECONDS)
+            for flush in self._flushes_of(keeper):
+                await self._background.settled(flush, self._seconds)
             await self.consolidated(keeper, counter, model)
 
         self._start(("consolidate", keeper.folder.given), work)
@@ -213,10 +215,18 @@ class SideBranches:
     def _turn_sync(self, key: Hashable) -> None:
         if (job := self._waiting.pop(key, None)) is not None:
             self._done_sync(job)
+        if key not in self._waiting:
+            self._handed.pop(key, None)
 
     async def _turn(self, key: Hashable) -> None:
         if (job := self._waiting.pop(key, None)) is not None:
             await self._done(job)
+        if key not in self._waiting:
+            self._handed.pop(key, None)
+
+    def _flushes_of(self, keeper: Keeper) -> list[Hashable]:
+        """What has to be flushed before a memory is merged: of any of its threads."""
+        return [key for key, given in list(self._handed.items()) if given == keeper.folder.given]
 
     def _start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> None:
         """Start a piece of work, behind the one that is under way for its key; one that waits does for all."""
