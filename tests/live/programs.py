@@ -34,6 +34,8 @@ BOTH = (("node", "sync"), ("agent", "async"))
 SUMMARY = GOOD
 SMALL = {"context_window": 7000}
 """Settings under which `TALK` has to be compacted, in one question to the summariser."""
+ALONE = {"flush": {"enabled": False}, "consolidation": {"enabled": False}}
+"""Settings under which the server is asked for answers and summaries only."""
 ASKED = "book berth 9 for 04:30"
 TALK: list[BaseMessage] = [*chat(40, chars=300), HumanMessage(ASKED, id="go")]
 
@@ -155,7 +157,7 @@ class Program:
         )
 
     def _opening(self) -> Any:
-        values = {"memory": self.memory, "persistence": self.files}
+        values = {"memory": {**ALONE, **self.memory}, "persistence": self.files}
         side = self.client(self.side_model) if self.side_model else None
         return MemoryMiddleware.open(values, model=side, on_event=self._noted)
 
