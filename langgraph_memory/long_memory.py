@@ -15,13 +15,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from .background import Background
-from .cache import SummaryCache
 from .config import MemoryConfig
 from .context.history import History
 from .context.memories import Reminder
 from .context.tokens import TokenCounter
-from .events import Listener
 from .homes import Homes
 from .longterm.keeper import Keeper
 from .longterm.retrieve import Found, Retriever
@@ -42,20 +39,12 @@ class LongTerm:
         settings: MemoryConfig,
         homes: Homes,
         steps: Stepper,
-        background: Background,
-        *,
-        model: Model | None,
-        cache: SummaryCache | None,
+        branches: SideBranches,
         saver: BaseCheckpointSaver[Any] | None,
-        listener: Listener | None,
-        inline: bool,
     ) -> None:
-        self._settings, self.homes, self._steps = settings, homes, steps
+        self._settings, self.homes, self._steps, self.branches = settings, homes, steps, branches
         self._recaller = Recaller(settings, homes)
         self._words = ThreadWords(saver)
-        self.branches = SideBranches(
-            settings, homes, background, model=model, cache=cache, saver=saver, listener=listener, inline=inline
-        )
 
     # Before a call
 

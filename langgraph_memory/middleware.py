@@ -62,6 +62,7 @@ from .opening import Opening, as_config
 from .place import current_place, place_of
 from .recall import make_recall_tool
 from .recovery import Retry, retry_after
+from .sidebranches import SideBranches
 from .spill import SpillStore
 from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
@@ -137,10 +138,11 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
         self._threads = ThreadTies(saver, self._steps.branched)
         self.background = Background()
-        self.longterm = LongTerm(
+        vectors = resolve_embeddings(settings.retrieval.embeddings, embeddings)
+        homes = Homes(self.workspace, settings.namespace, vectors)
+        branches = SideBranches(
             settings,
-            Homes(self.workspace, settings.namespace, resolve_embeddings(settings.retrieval.embeddings, embeddings)),
-            self._steps,
+            homes,
             self.background,
             model=self._side_model,
             cache=cache,
@@ -148,6 +150,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             listener=on_event,
             inline=inline,
         )
+        self.longterm = LongTerm(settings, homes, self._steps, branches, saver)
         self.tools: Sequence[BaseTool] = [make_recall_tool(store, earlier), *self.longterm.tools]
         self._decider = Decider(
             self.config, self._steps, summariser, self._side_model, self.workspace, self.background, self.longterm

@@ -212,7 +212,9 @@ async def test_a_refused_stream_is_made_once_more_and_the_client_sees_one_answer
 @pytest.mark.parametrize("kind", GRAPHS)
 async def test_a_model_that_fails_after_a_compaction_leaves_nothing_behind_on_the_disk(kind, mode, tmp_path):
     side = summariser(profile={"max_input_tokens": 100_000})
-    memory = MemoryMiddleware(configured({"context_window": 6000, "flush.enabled": False}), model=side, workspace=tmp_path)
+    memory = MemoryMiddleware(
+        configured({"context_window": 6000, "flush.enabled": False}), model=side, workspace=tmp_path
+    )
     model = Scripted(replies=[ConnectionError("down")] * 3 + ["ok"])
     graph = (node_graph if kind == "node" else agent_graph)(memory, model)
     config = {"configurable": {"thread_id": "t-1", "user_id": "ada"}}
