@@ -545,7 +545,9 @@ def _folder(workspace: str | PathLike[str] | Workspace | None) -> Path | None:
 
 
 def _ends_turn(response: Any) -> bool:
-    """Whether a response calls no tools, so that nothing is to be expected behind it."""
+    """Whether nothing is to be expected behind a response: it calls no tool, or it is the structured answer."""
+    if response.structured_response is not None:
+        return True
     return not any(isinstance(reply, AIMessage) and reply.tool_calls for reply in response.result)
 
 

@@ -4,9 +4,12 @@ import asyncio
 import os
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import BaseModel
 
 from langgraph_memory import MemoryMiddleware, ThreadSaver, ThreadStore, Workspace
 from tests.support.graphs import GRAPHS, calls, chat, common_prefix, configured, node_graph, text_of
@@ -221,6 +224,25 @@ async def test_tool_output_is_left_out_and_calls_are_noted(tmp_path):
     assert "loves spam" not in home.notes.read_text(encoding="utf-8")
     (hit,) = [hit for hit in await home.workspace().search("example.invalid") if hit.type == "tool_result"]
     assert "fetch" in hit.text
+
+
+async def test_a_turn_that_ends_with_a_structured_answer_is_flushed(tmp_path):
+    class Answer(BaseModel):
+        """The answer."""
+
+        text: str
+
+    reply = calls("a", name="Answer")
+    reply.tool_calls[0]["args"] = {"text": "noted"}
+    side = Scripted(replies=noting)
+    memory = MemoryMiddleware(configured(), model=side, workspace=tmp_path, inline=True)
+    agent = create_agent(Scripted(replies=[reply]), [], middleware=[memory], response_format=ToolStrategy(Answer))
+    config = {"configurable": {"thread_id": "t", "user_id": "ada"}}
+    result = await agent.ainvoke({"messages": [("user", "I like jazz")]}, config)
+    assert result["structured_response"].text == "noted"
+    assert [hit.text for hit in await Workspace(tmp_path, ("ada",)).search("jazz") if hit.path != "MEMORY.md"] == [
+        "I like jazz"
+    ]
 
 
 async def test_a_failing_side_model_costs_nothing_but_the_memory(tmp_path):
