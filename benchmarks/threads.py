@@ -448,7 +448,7 @@ async def _elsewhere(kind: Kind, path: Path, turns: list[Turn]) -> float | None:
     async with opened(kind, path) as contender:
         for turn in turns:
             await contender.take(turn)
-    return _peak() - before if before else None
+    return max(0.0, _peak() - before) if before else None
 
 
 def _forget_peak() -> None:

@@ -1,7 +1,7 @@
 import json
 import sqlite3
 from contextlib import closing
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,12 @@ from tests.support.models import Scripted
 
 from .recorded import lgm, lgm_json, talk
 
-TODAY = datetime.now().date()
 WORKSPACE = Path("memory")
+
+
+def today() -> date:
+    """Asked for when it is needed: the suite may run over midnight."""
+    return datetime.now().date()
 
 
 def keeper(*namespace: str) -> Keeper:
@@ -52,11 +56,11 @@ def configure(**memory: Any) -> None:
 
 def test_an_entry_is_added_to_the_ledger_of_its_day_and_shown_without_what_is_for_programs():
     result = lgm("memory", "add", "Ada prefers dark mode.", "--user", "ada")
-    assert (result.exit_code, result.stdout) == (0, f"memory/{TODAY}.md:3\n")
+    assert (result.exit_code, result.stdout) == (0, f"memory/{today()}.md:3\n")
     assert "ada: remembered." in result.stderr
     shown = lgm("memory", "show", "today").stdout
-    assert shown.startswith(f"# {TODAY}\n\n- ") and shown.endswith(" [fact] Ada prefers dark mode.\n")
-    assert lgm("memory", "show", TODAY).stdout == lgm("memory", "show", f"memory/{TODAY}.md").stdout == shown
+    assert shown.startswith(f"# {today()}\n\n- ") and shown.endswith(" [fact] Ada prefers dark mode.\n")
+    assert lgm("memory", "show", today()).stdout == lgm("memory", "show", f"memory/{today()}.md").stdout == shown
 
 
 def test_what_is_remembered_already_is_not_added_again():
@@ -214,7 +218,7 @@ def test_a_namespace_of_several_parts_is_filled_or_given():
 def test_a_memory_that_all_share_needs_no_name():
     configure(namespace=[])
     assert lgm("memory", "add", "x is so").exit_code == 0
-    assert (WORKSPACE / f"memory/{TODAY}.md").is_file()
+    assert (WORKSPACE / f"memory/{today()}.md").is_file()
     assert lgm_json("memory", "status")["memory"] == "(shared)"
 
 
@@ -309,7 +313,7 @@ def test_what_would_be_forgotten_is_shown_with_its_place_and_nothing_goes_withou
     assert result.exit_code == 1 and "Nothing was forgotten." in result.stderr
     places = [line.split()[0] for line in result.stdout.splitlines()]
     (version,) = [path.name for path in (WORKSPACE / "ada/memory/history").iterdir()]
-    files = ["memory/2026-03-31.md:3", f"memory/{TODAY}.md:3", f"memory/history/{version}:4", "sessions/t.jsonl:1"]
+    files = ["memory/2026-03-31.md:3", f"memory/{today()}.md:3", f"memory/history/{version}:4", "sessions/t.jsonl:1"]
     assert places[:5] == [*files, "cache.db"]
     assert "[fact] The password is Rosebud." in result.stdout and "human: say rosebud" in result.stdout
     assert "<!--" not in result.stdout
@@ -344,9 +348,11 @@ def test_what_consolidation_has_noted_is_shown_where_it_goes_and_its_watermark_i
     failed = {"at": "2026-03-31T12:00:00+00:00", "reason": "the model said Rosebud"}
     keeper().write_state({**keeper().state(), "failed": failed})
     paths = [place["path"] for place in lgm_json("memory", "forget", "rosebud", "--yes")["places"]]
-    assert paths == ["memory/.state.json", f"memory/{TODAY}.md"]
+    assert paths == ["memory/.state.json", f"memory/{today()}.md"]
     done = lgm_json("memory", "forget", "likes tea", "--yes")
-    assert [place["path"] for place in done["places"]] == ["MEMORY.md", f"memory/{TODAY}.md"] and done["forgotten"] == 2
+    assert [place["path"] for place in done["places"]] == ["MEMORY.md", f"memory/{today()}.md"] and done[
+        "forgotten"
+    ] == 2
 
 
 def test_an_entry_is_forgotten_by_its_id_with_all_its_lines():
@@ -420,7 +426,7 @@ def test_the_status_tells_what_waits_and_what_went_wrong():
 def test_an_entry_counts_as_waiting_once_where_the_last_done_one_was_removed_by_hand():
     remember("one is so", "two is so")
     lgm("memory", "consolidate")
-    ledger = WORKSPACE / f"ada/memory/{TODAY}.md"
+    ledger = WORKSPACE / f"ada/memory/{today()}.md"
     ledger.write_text("".join(ledger.read_text().splitlines(keepends=True)[:-1]), encoding="utf-8")
     remember("three is so")
     assert lgm_json("memory", "status")["waiting"] == 1
@@ -428,9 +434,9 @@ def test_an_entry_counts_as_waiting_once_where_the_last_done_one_was_removed_by_
 
 def test_the_status_tells_whether_the_index_is_in_step_and_reindex_makes_it_so():
     remember("Ada likes tea.")
-    ledger = WORKSPACE / f"ada/memory/{TODAY}.md"
+    ledger = WORKSPACE / f"ada/memory/{today()}.md"
     ledger.write_text(ledger.read_text() + "- by hand\n", encoding="utf-8")
-    assert lgm_json("memory", "status")["index"]["behind"] == [f"memory/{TODAY}.md"]
+    assert lgm_json("memory", "status")["index"]["behind"] == [f"memory/{today()}.md"]
     assert lgm_json("memory", "reindex") == {"memory": "ada", "entries": 2}
     assert lgm_json("memory", "status")["index"] == {"exists": True, "behind": [], "problems": []}
     with closing(sqlite3.connect(WORKSPACE / "ada/index.db")) as db, db:
