@@ -51,6 +51,8 @@ CLAIM_PATIENCE = 1.5 * flushed.CLAIM_SECONDS
 """How long one that makes up for a crash, or that a run waits for, waits for a claim: that of a dead one runs out."""
 POLL_SECONDS = 1.0
 THREADS = 1000
+HANDOVER_SECONDS = 0.01
+"""Between the end of a piece of work and the beginning of the one that waited for it."""
 NOTE_SECONDS = 1.0
 """How long the end of a turn waits for whoever is writing its memory."""
 MODEL_PATIENCE = 24 * 3600.0
@@ -174,8 +176,11 @@ class SideBranches:
             return
 
         def work() -> None:
-            for flush in self._flushes_of(keeper):
-                self._background.settled_sync(flush, self._seconds)
+            until = time.monotonic() + self._seconds
+            while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
+                for flush in flushes:
+                    self._background.settled_sync(flush, left)
+                time.sleep(HANDOVER_SECONDS)
             self.consolidated_sync(keeper, counter, model)
 
         self._start_in_thread(("consolidate", keeper.folder.given), work)
@@ -188,8 +193,11 @@ class SideBranches:
             return
 
         async def work() -> None:
-            for flush in self._flushes_of(keeper):
-                await self._background.settled(flush, self._seconds)
+            until = time.monotonic() + self._seconds
+            while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
+                for flush in flushes:
+                    await self._background.settled(flush, left)
+                await asyncio.sleep(HANDOVER_SECONDS)
             await self.consolidated(keeper, counter, model)
 
         self._start(("consolidate", keeper.folder.given), work)
@@ -213,20 +221,25 @@ class SideBranches:
         return True
 
     def _turn_sync(self, key: Hashable) -> None:
-        if (job := self._waiting.pop(key, None)) is not None:
-            self._done_sync(job)
-        if key not in self._waiting:
-            self._handed.pop(key, None)
+        try:
+            if (job := self._waiting.pop(key, None)) is not None:
+                self._done_sync(job)
+        finally:
+            if key not in self._waiting:
+                self._handed.pop(key, None)
 
     async def _turn(self, key: Hashable) -> None:
-        if (job := self._waiting.pop(key, None)) is not None:
-            await self._done(job)
-        if key not in self._waiting:
-            self._handed.pop(key, None)
+        try:
+            if (job := self._waiting.pop(key, None)) is not None:
+                await self._done(job)
+        finally:
+            if key not in self._waiting:
+                self._handed.pop(key, None)
 
     def _flushes_of(self, keeper: Keeper) -> list[Hashable]:
-        """What has to be flushed before a memory is merged: of any of its threads."""
-        return [key for key, given in list(self._handed.items()) if given == keeper.folder.given]
+        """What has to be flushed before a memory is merged, of any of its threads: under way, or about to be."""
+        waiting = {key: job.keeper.folder.given for key, job in list(self._waiting.items())}
+        return [key for key, given in {**waiting, **self._handed}.items() if given == keeper.folder.given]
 
     def _start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> None:
         """Start a piece of work, behind the one that is under way for its key; one that waits does for all."""
