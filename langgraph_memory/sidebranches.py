@@ -108,6 +108,8 @@ class SideBranches:
         """Of threads the keys of the messages that end a turn, which may not be in a checkpoint yet."""
         self._put_off: set[Hashable] = set()
         """Memories whose notes wait for a model."""
+        self._looked: set[Hashable] = set()
+        """Memories that were looked at for what is due since this began."""
 
     @property
     def flushes_turns(self) -> bool:
@@ -264,16 +266,23 @@ class SideBranches:
     def _done_sync(self, job: Job) -> None:
         """Flush, and make up for what waited for the model of this run."""
         self._flushed_sync(job)
-        if job.keeper.folder.given in self._put_off and self._stored is not None:
+        if self._owes(job.keeper) and self._stored is not None:
             for due in self._due(job.keeper):
                 with _staying_due(due.thread):
                     messages = self._stored.messages_sync(due.thread)
                     if found := self._made_up(job.keeper, due, messages, job.history.counter):
                         self._flushed_sync(found)
 
+    def _owes(self, keeper: Keeper) -> bool:
+        """Whether something may be due in a memory that a run with a model can make up for: nobody has looked yet, or
+        whoever did had none."""
+        known = keeper.folder.given in self._looked
+        self._looked.add(keeper.folder.given)
+        return not known or keeper.folder.given in self._put_off
+
     async def _done(self, job: Job) -> None:
         await self._flushed(job)
-        if job.keeper.folder.given in self._put_off:
+        if self._owes(job.keeper):
             await self._recover(job.keeper, job.history.counter)
 
     def _flushed_sync(self, job: Job) -> Flushed:

@@ -317,10 +317,25 @@ def _removed(file: _File) -> bool:
     # Another sweep may take it for one that a crash left; that is only so where it is to go.
     with suppress(FileNotFoundError):
         if aside.lstat().st_mtime_ns != file.mtime_ns:
-            aside.replace(file.path)
+            _put_back(aside, file.path)
             return False
         aside.unlink()
     return True
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    """Give a file its name again, unless another was put there meanwhile: this one may be the damaged one."""
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # There are file systems without hard links.
+        aside.replace(path)
+        return
+    aside.unlink()
 
 
 # --- Messages --------------------------------------------------------------------------------------------------------

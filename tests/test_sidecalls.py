@@ -51,17 +51,26 @@ async def test_a_model_that_takes_too_long_has_raised_a_timeout(mode):
     model.release.set()
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()])
-async def test_what_ends_a_program_ends_it(mode, error):
+ENDS = [KeyboardInterrupt(), SystemExit()]
+
+
+def ending(error: BaseException) -> RunnableLambda[Any, Any]:
     def end(_: Any) -> Any:
         raise error
 
+    return RunnableLambda(end)
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_what_ends_a_program_ends_it(error):
     with pytest.raises(type(error)):
-        if mode == "sync":
-            call_sync(RunnableLambda(end), "prompt", 5, KIND)
-        else:
-            await call(RunnableLambda(end), "prompt", 5, KIND)
+        call_sync(ending(error), "prompt", 5, KIND)
+
+
+@pytest.mark.parametrize("error", ENDS)
+async def test_what_ends_a_program_ends_it_on_a_loop_too(error):
+    with pytest.raises(type(error)):
+        await call(ending(error), "prompt", 5, KIND)
 
 
 @pytest.mark.parametrize("mode", MODES)
