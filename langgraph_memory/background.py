@@ -91,6 +91,11 @@ class Background:
         while (waiting := self._waiting()) and (left := until - time.monotonic()) > 0:
             wait(waiting, left)
 
+    def under_way(self) -> list[Hashable]:
+        """The keys of what is under way."""
+        with self._lock:
+            return [key for key, work in self._running.items() if not work.lost]
+
     def _waiting(self, *keys: Hashable) -> list[Future[None]]:
         """What is under way for `keys`, or at all."""
         with self._lock:

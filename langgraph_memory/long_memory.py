@@ -87,22 +87,18 @@ class LongTerm:
         """Have the messages that a summary stands for from now on flushed."""
         if job := self._covering(outcome):
             self.branches.flush(job)
-            self._consolidate(outcome.call, outcome.history)
+            self.branches.consolidate(outcome.call.place, outcome.history.counter, outcome.call.model)
 
     async def acovered(self, outcome: Outcome) -> None:
         if job := self._covering(outcome):
             await self.branches.aflush(job)
-            call = outcome.call
-            await self.branches.aconsolidate(call.place, outcome.history.counter, call.model)
+            await self.branches.aconsolidate(outcome.call.place, outcome.history.counter, outcome.call.model)
 
     def _covering(self, outcome: Outcome) -> Job | None:
         if not self.branches.flushes_before:
             return None
         call, end = outcome.call, outcome.decision.scope.covered
         return self.branches.job(call.place, outcome.history, call.model, "compaction", end)
-
-    def _consolidate(self, call: Call, history: History) -> None:
-        self.branches.consolidate(call.place, history.counter, call.model)
 
     @property
     def looks_back(self) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from .atomic import write_whole
 from .errors import LangGraphMemoryError
 from .names import safe_name
 from .threads import ThreadStore
@@ -51,13 +50,4 @@ async def archive(store: ThreadStore, thread_id: str, workspace: Path) -> Path:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "surrogatepass"))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, [text.encode("utf-8", "surrogatepass")])

@@ -51,10 +51,10 @@ CLAIM_PATIENCE = 1.5 * flushed.CLAIM_SECONDS
 """How long one that makes up for a crash, or that a run waits for, waits for a claim: that of a dead one runs out."""
 POLL_SECONDS = 1.0
 THREADS = 1000
-HANDOVER_SECONDS = 0.01
-"""Between the end of a piece of work and the beginning of the one that waited for it."""
 NOTE_SECONDS = 1.0
 """How long the end of a turn waits for whoever is writing its memory."""
+Key = tuple[Hashable, ...]
+"""What work is for, `flush` or `consolidate`, and whose memory; `next` at its end: it waits for the one under way."""
 MODEL_PATIENCE = 24 * 3600.0
 """How long a note waits for a run that brings a model. Then a rule extracts what it can."""
 
@@ -74,7 +74,7 @@ class Job:
     """Seconds that it waits for another process that is flushing the thread."""
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> Key:
         return "flush", self.keeper.folder.given, self.thread
 
 
@@ -100,8 +100,6 @@ class SideBranches:
         self._stored = StoredMessages(saver) if saver is not None else None
         self._breakers = Breakers()
         self._waiting: dict[Hashable, Job] = {}
-        self._handed: dict[Hashable, Hashable] = {}
-        """Flushes that are under way or wait, with whose memory they are for."""
         self._met: list[Model | None] = []
         """The model of the last run, once there was one."""
         self._newest: dict[str, Sequence[str]] = {}
@@ -156,7 +154,7 @@ class SideBranches:
         if self._inline:
             Context().run(self._done_sync, job)
             return
-        self._waiting[job.key], self._handed[job.key] = job, job.keeper.folder.given
+        self._waiting[job.key] = job
         self._start_in_thread(job.key, lambda: self._turn_sync(job.key))
 
     async def aflush(self, job: Job) -> None:
@@ -166,7 +164,7 @@ class SideBranches:
         if self._inline:
             await _apart(self._done(job))
             return
-        self._waiting[job.key], self._handed[job.key] = job, job.keeper.folder.given
+        self._waiting[job.key] = job
         self._start(job.key, lambda: self._turn(job.key))
 
     def consolidate(self, place: Place, counter: TokenCounter, model: Model | None) -> None:
@@ -182,7 +180,6 @@ class SideBranches:
             while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
                 for flush in flushes:
                     self._background.settled_sync(flush, left)
-                time.sleep(HANDOVER_SECONDS)
             self.consolidated_sync(keeper, counter, model)
 
         self._start_in_thread(("consolidate", keeper.folder.given), work)
@@ -199,7 +196,6 @@ class SideBranches:
             while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
                 for flush in flushes:
                     await self._background.settled(flush, left)
-                await asyncio.sleep(HANDOVER_SECONDS)
             await self.consolidated(keeper, counter, model)
 
         self._start(("consolidate", keeper.folder.given), work)
@@ -222,28 +218,20 @@ class SideBranches:
             logger.warning("It could not be noted that a thread is to be flushed: %s", error)
         return True
 
-    def _turn_sync(self, key: Hashable) -> None:
-        try:
-            if (job := self._waiting.pop(key, None)) is not None:
-                self._done_sync(job)
-        finally:
-            if key not in self._waiting:
-                self._handed.pop(key, None)
+    def _turn_sync(self, key: Key) -> None:
+        if (job := self._waiting.pop(key, None)) is not None:
+            self._done_sync(job)
 
-    async def _turn(self, key: Hashable) -> None:
-        try:
-            if (job := self._waiting.pop(key, None)) is not None:
-                await self._done(job)
-        finally:
-            if key not in self._waiting:
-                self._handed.pop(key, None)
+    async def _turn(self, key: Key) -> None:
+        if (job := self._waiting.pop(key, None)) is not None:
+            await self._done(job)
 
     def _flushes_of(self, keeper: Keeper) -> list[Hashable]:
-        """What has to be flushed before a memory is merged, of any of its threads: under way, or about to be."""
-        waiting = {key: job.keeper.folder.given for key, job in list(self._waiting.items())}
-        return [key for key, given in {**waiting, **self._handed}.items() if given == keeper.folder.given]
+        """What has to be flushed before a memory is merged, of any of its threads: under way, or waiting for that."""
+        of = "flush", keeper.folder.given
+        return [key for key in self._background.under_way() if isinstance(key, tuple) and key[:2] == of]
 
-    def _start_in_thread(self, key: Hashable, work: Callable[[], Any]) -> None:
+    def _start_in_thread(self, key: Key, work: Callable[[], Any]) -> None:
         """Start a piece of work, behind the one that is under way for its key; one that waits does for all."""
 
         def behind() -> None:
@@ -251,15 +239,15 @@ class SideBranches:
             self._background.start_in_thread(key, work)
 
         if not self._background.start_in_thread(key, work):
-            self._background.start_in_thread((key, "next"), behind)
+            self._background.start_in_thread((*key, "next"), behind)
 
-    def _start(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def _start(self, key: Key, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         async def behind() -> None:
             await self._background.settled(key, PATIENCE_SECONDS)
             self._background.start(key, work)
 
         if not self._background.start(key, work):
-            self._background.start((key, "next"), behind)
+            self._background.start((*key, "next"), behind)
 
     # Doing
 

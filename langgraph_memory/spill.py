@@ -17,7 +17,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
+from .atomic import write_whole
 from .config import SpillBufferConfig
 from .context.prune import OWN_TOOLS, content_text, with_text
 from .context.text import clean_text, preview
@@ -185,7 +185,7 @@ class SpillStore:
         path = self._path(entry.digest)
         if not _refreshed(path, entry):
             self._make_folders(path.parent)
-            _write(path, entry.text)
+            write_whole(path, _encoded(entry.text))
         return entry.digest
 
     def _make_folders(self, inner: Path) -> None:
@@ -273,40 +273,6 @@ def _refreshed(path: Path, entry: _Entry) -> bool:
         return False
 
 
-def _write(path: Path, text: str) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-    try:
-        try:
-            os.chmod(temporary, 0o600)  # noqa: PTH101 - the umask may have taken more
-            for piece in _encoded(text):
-                _write_all(descriptor, piece)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)  # noqa: PTH105
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
-    _sync_folder(path.parent)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, on file systems that can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _removed(file: _File) -> bool:
     """Remove a file unless it was put again, or removed, since it was listed."""
     aside = file.path.with_name(f".{file.path.stem}-{uuid.uuid4().hex}.swept")
@@ -328,14 +294,12 @@ def _put_back(aside: Path, path: Path) -> None:
     try:
         os.link(aside, path)
     except FileExistsError:
-        pass
-    except FileNotFoundError:
-        raise
+        aside.unlink()
     except OSError:
         # There are file systems without hard links.
         aside.replace(path)
-        return
-    aside.unlink()
+    else:
+        aside.unlink()
 
 
 # --- Messages --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from ..atomic import SUFFIX, sync_folder, write_whole
 from ..errors import LangGraphMemoryError
 from ..namespace import Namespace, folder_of
 from ..sessions import FOLDER as SESSIONS
@@ -32,7 +32,7 @@ STATE = "memory/.state.json"
 DAMAGED = ".damaged-"
 POLL_SECONDS = 0.01
 
-_TEMPORARY = ".lgm-", ".tmp"
+_TEMPORARY = ".lgm-", SUFFIX
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Without waiting: a pipe in the place of a file would never open."""
 
@@ -143,17 +143,7 @@ class Folder:
         if path.is_symlink():
             raise _refused(path, OSError(errno.ELOOP, ""))
         self._make(path.parent)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY[0], suffix=_TEMPORARY[1])
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
+        write_whole(path, [data], prefix=_TEMPORARY[0])
 
     def append(self, name: str, data: bytes) -> os.stat_result:
         """Add to the end of a file. Raises `OSError` and leaves it as it was."""
@@ -171,7 +161,7 @@ class Folder:
                 os.ftruncate(descriptor, size)
                 raise
             if not size:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
             return os.fstat(descriptor)
         finally:
             os.close(descriptor)
@@ -261,13 +251,3 @@ class Folder:
 def _refused(path: Path, error: OSError) -> WorkspaceError:
     why = "is a symbolic link, which is not followed" if error.errno == errno.ELOOP else error.strerror or str(error)
     return WorkspaceError(f"{path}: {why}")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last over a power cut, where folders can be synced."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

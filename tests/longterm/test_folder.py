@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from langgraph_memory.longterm import folder as folders
 from langgraph_memory.longterm.folder import LEDGER, MEMORY, STATE, Folder, WorkspaceError
 from tests.support.processes import done
 
@@ -78,7 +77,7 @@ def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(folder, m
     def fail(*_):
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (folders.Path, "replace")), fail)
+    monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="broken"):
         folder.replace(MEMORY, b"new")
     assert everything(folder.path) == before
