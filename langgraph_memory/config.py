@@ -330,12 +330,13 @@ class MaintenanceConfig(Section):
     )
     thread_retention_days: Size = Field(
         default=0,
-        description="Days after which an idle thread is archived in the workspace and removed, at the next opening or round; 0 "
-        "means never.",
+        description="Days after which an idle thread is archived in the workspace and removed, at the next opening or "
+        "round of upkeep; 0 means never.",
     )
     spill_retention_days: Size = Field(
         default=30,
-        description="Days after which a spill file no thread refers to is removed, at the next opening or round of upkeep.",
+        description="Days after which a spill file no thread refers to is removed, at the next opening or round of "
+        "upkeep.",
     )
     spill_max_mb: Size = Field(
         default=1024, description="Megabytes above which spill files that no thread refers to are removed sooner."
