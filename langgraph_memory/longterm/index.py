@@ -281,6 +281,19 @@ class Index:
         for (file,) in db.execute("DELETE FROM files WHERE path = ? RETURNING number", (clean_text(path),)).fetchall():
             db.execute(f"DELETE FROM entries WHERE {_IN_FILE}", _range(file << PLACES))
 
+    def empty(self, db: sqlite3.Connection) -> list[str]:
+        """No file is known any more, nor any word, also of those that fit no entry; ids that were marked abandoned."""
+        abandoned = [row[0] for row in db.execute("SELECT id FROM entries WHERE abandoned")]
+        for (path,) in db.execute("SELECT path FROM files").fetchall():
+            self.remove(db, path)
+        db.execute("INSERT INTO lookup (lookup) VALUES ('delete-all')")
+        db.execute("UPDATE totals SET entries = 0, words = 0")
+        return abandoned
+
+    def size(self, db: sqlite3.Connection) -> int:
+        """How many entries there are."""
+        return int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
+
     def rename(self, db: sqlite3.Connection, old: str, new: str) -> None:
         """A file has another name now, and replaced what had that name before."""
         if old != new:

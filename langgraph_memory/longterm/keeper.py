@@ -196,12 +196,9 @@ class Keeper:
             self.folder.append(name, self._text(name, those).encode())
         return new
 
-    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The lock and one transaction of the index, for what other modules keep in it."""
-        return self._writing()
-
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The lock and one transaction of the index, for what other modules keep in it."""
         with self.folder.locked(), self.index.writing() as db:
             yield db
 
@@ -213,7 +210,7 @@ class Keeper:
 
     def sync(self, seconds: float = SYNC_SECONDS) -> None:
         """Index again the files that have changed; without the lock after `seconds` it is left to the next search."""
-        if self._changed() or self._has_journal():
+        if any(self._changes()) or self._has_journal():
             try:
                 with self.folder.locked(seconds):
                     self._bring_up_to_date()
@@ -230,16 +227,11 @@ class Keeper:
     def _indexed_anew(self) -> int:
         self._complete()
         with self.index.writing() as db:
-            abandoned = [row[0] for row in db.execute("SELECT id FROM entries WHERE abandoned")]
-            for (name,) in db.execute("SELECT path FROM files").fetchall():
-                self.index.remove(db, name)
-            # Words that fit no entry go too.
-            db.execute("INSERT INTO lookup (lookup) VALUES ('delete-all')")
-            db.execute("UPDATE totals SET entries = 0, words = 0")
+            abandoned = self.index.empty(db)
             for name in self._stats():
                 self._index(db, name, None)
             self.index.mark_abandoned(db, abandoned, True)
-            return int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
+            return self.index.size(db)
 
     def _bring_up_to_date(self) -> None:
         self._complete()
@@ -270,9 +262,6 @@ class Keeper:
         else:
             self.index.replace(db, name, self._parsed(name, data), stamp)
             _set_tail(db, name, len(data), data.count(b"\n"))
-
-    def _changed(self) -> bool:
-        return any(self._changes())
 
     def _changes(self) -> tuple[list[str], dict[str, Stamp | None]]:
         """Names of indexed files that are gone, and the files that are not indexed as they are, with what is known."""
