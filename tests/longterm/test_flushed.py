@@ -31,9 +31,11 @@ def mark(db: sqlite3.Connection, thread: str, history: History, now: float = 1.0
     flushed.mark_flushed(db, thread, history, flushed.unflushed(db, thread, history), now)
 
 
-def test_the_tables_may_be_made_again(db):
+def test_the_tables_may_be_made_again_and_keep_what_they_hold(db):
+    mark(db, "t", rows("a", "b"))
     for table in flushed.TABLES:
         db.execute(table)
+    assert flushed.unflushed(db, "t", rows("a", "b")) == []
 
 
 def test_all_is_new_until_it_is_marked(db):
