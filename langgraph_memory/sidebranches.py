@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator,
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -53,6 +54,7 @@ POLL_SECONDS = 1.0
 THREADS = 1000
 NOTE_SECONDS = 1.0
 """How long the end of a turn waits for whoever is writing its memory."""
+Work = TypeVar("Work", Flush, Consolidation)
 Key = tuple[Hashable, ...]
 """What work is for, `flush` or `consolidate`, and whose memory; `next` at its end: it waits for the one under way."""
 MODEL_PATIENCE = 24 * 3600.0
@@ -275,45 +277,50 @@ class SideBranches:
 
     def _flushed_sync(self, job: Job) -> Flushed:
         self._mark_branches(job)
-        model, started = self._for_flush(job), time.perf_counter()
-        while True:
-            task = self._flush(job)
-            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
-            if task.result.outcome != "busy" or time.perf_counter() - started >= job.patience:
-                return self._told(job, task.result, started)
-            time.sleep(POLL_SECONDS)
+        started, model = time.perf_counter(), self._for_flush(job)
+        task = self._worked_sync(lambda: self._flush(job, model), model, job.thread, job.patience)
+        return self._told(job, task.result, started)
 
     async def _flushed(self, job: Job) -> Flushed:
         await in_thread(self._mark_branches, job)
-        model, started = self._for_flush(job), time.perf_counter()
-        while True:
-            task = self._flush(job)
-            await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=job.thread)
-            if task.result.outcome != "busy" or time.perf_counter() - started >= job.patience:
-                return self._told(job, task.result, started)
-            await asyncio.sleep(POLL_SECONDS)
+        started, model = time.perf_counter(), self._for_flush(job)
+        task = await self._worked(lambda: self._flush(job, model), model, job.thread, job.patience)
+        return self._told(job, task.result, started)
 
     def consolidated_sync(
         self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
     ) -> Consolidated:
         """Consolidate one memory now, behind whoever else is doing that."""
-        model, started, key = self._for_merging(model), time.perf_counter(), keeper.folder.given
-        while True:
-            task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
-            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
-            if task.result.outcome != "busy" or time.perf_counter() - started >= CLAIM_PATIENCE:
-                return self._changed(task.result, started, dry_run=dry_run)
-            time.sleep(POLL_SECONDS)
+        started, model = time.perf_counter(), self._for_merging(model)
+        make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
+        task = self._worked_sync(make, model, keeper.folder.given, CLAIM_PATIENCE)
+        return self._changed(task.result, started, dry_run=dry_run)
 
     async def consolidated(
         self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
     ) -> Consolidated:
-        model, started, key = self._for_merging(model), time.perf_counter(), keeper.folder.given
+        started, model = time.perf_counter(), self._for_merging(model)
+        make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
+        task = await self._worked(make, model, keeper.folder.given, CLAIM_PATIENCE)
+        return self._changed(task.result, started, dry_run=dry_run)
+
+    def _worked_sync(self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float) -> Work:
+        """A task that has come to its end; where somebody else is at it, it is tried again for `patience` seconds."""
+        until = time.monotonic() + patience
         while True:
-            task = self._consolidation(keeper, counter, model, force=force, dry_run=dry_run)
+            task = make()
+            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
+            if task.result.outcome != "busy" or time.monotonic() >= until:
+                return task
+            time.sleep(POLL_SECONDS)
+
+    async def _worked(self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float) -> Work:
+        until = time.monotonic() + patience
+        while True:
+            task = make()
             await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
-            if task.result.outcome != "busy" or time.perf_counter() - started >= CLAIM_PATIENCE:
-                return self._changed(task.result, started, dry_run=dry_run)
+            if task.result.outcome != "busy" or time.monotonic() >= until:
+                return task
             await asyncio.sleep(POLL_SECONDS)
 
     async def recover(self, keeper: Keeper, tokenizer: str) -> int:
@@ -363,8 +370,7 @@ class SideBranches:
                 flushed.settle(db, due)
         return None
 
-    def _flush(self, job: Job) -> Flush:
-        model = self._for_flush(job)
+    def _flush(self, job: Job, model: Model | None) -> Flush:
         return Flush(
             job.keeper,
             job.thread,
