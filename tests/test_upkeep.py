@@ -306,7 +306,8 @@ async def test_the_ticker_lives_on_whatever_a_round_raises(tmp_path: Path, monke
         raise ValueError("no active connection")
 
     monkeypatch.setattr("langgraph_memory.upkeep.expire", fail)
-    async with opened(tmp_path) as memory:
+    # Without a ticker of its own, which would be one of those that are watched.
+    async with opened(tmp_path, {"maintenance.interval_hours": 0}) as memory:
         settings = {"maintenance.thread_retention_days": 1}
         again = MemoryMiddleware(configured(settings), saver=memory.saver, workspace=tmp_path / "other")
         assert await ticked(again, monkeypatch) == RETRY_SECONDS
