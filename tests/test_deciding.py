@@ -158,8 +158,9 @@ async def test_leaving_open_waits_for_what_is_under_way(tmp_path):
     config = {**configured(SMALL).model_dump(), "persistence": {"workspace": str(tmp_path)}}
     async with MemoryMiddleware.open(config, model=side) as memory:
         graph = node_graph(memory, Scripted(replies="fine " * 60), saver=memory.saver)
-        while not memory.background._running:
-            await graph.ainvoke({"messages": [HumanMessage(WORDS)]}, thread())
+        config = thread()
+        while config["configurable"]["thread_id"] not in [key[0] for key in memory.background.under_way()]:
+            await graph.ainvoke({"messages": [HumanMessage(WORDS)]}, config)
     assert len(side.requests) == 1
     with sqlite3.connect(tmp_path / "cache.db") as db:
         assert db.execute("SELECT count(*) FROM summaries").fetchone() == (1,)

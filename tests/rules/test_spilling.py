@@ -8,6 +8,7 @@ import os
 import re
 import sqlite3
 import stat
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.graph import StateGraph
 from langgraph.prebuilt import ToolNode
 
-from langgraph_memory import MemoryMiddleware, MemoryState, spill
+from langgraph_memory import MemoryMiddleware, MemoryState
 from langgraph_memory.spill import SpillStore
 from tests.support.graphs import MODES
 from tests.support.models import Scripted
@@ -309,7 +310,7 @@ async def test_where_writing_fails_no_pointer_is_shown_and_after_a_restart_the_n
 
     async with MemoryMiddleware.open(settings(tmp_path)) as memory:
         with monkeypatch.context() as patched:
-            patched.setattr(spill.tempfile if fails == "mkstemp" else spill.os, fails, failing)
+            patched.setattr(tempfile if fails == "mkstemp" else os, fails, failing)
             messages = await run(memory, kind, asks(), tools=[giving(BIG)])
         [result] = results(messages)
         assert failures
@@ -457,7 +458,7 @@ async def test_a_run_cancelled_while_it_writes_leaves_whole_files_and_a_usable_t
 
     async with MemoryMiddleware.open(settings(tmp_path)) as memory:
         with monkeypatch.context() as patched:
-            patched.setattr(spill.os, "fsync", slow)
+            patched.setattr(os, "fsync", slow)
             task = asyncio.create_task(run(memory, "agent", asks(), tools=[giving(BIG)]))
             await started.wait()
             task.cancel()
