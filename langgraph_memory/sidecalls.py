@@ -165,8 +165,8 @@ def _tell(kind: Kind, model: Model, reply: Any, started: float) -> None:
         return
     error = reply if isinstance(reply, BaseException) else None
     usage = getattr(reply, "usage_metadata", None)
-    names = ("input_tokens", "output_tokens") if isinstance(usage, Mapping) else ()
-    tokens = {name: usage[name] for name in names if name in usage}
+    used = usage if isinstance(usage, Mapping) else {}
+    tokens = {name: used[name] for name in ("input_tokens", "output_tokens") if name in used}
     text = reply.text if isinstance(reply, BaseMessage) else ""
     kind.heard(
         Activity(

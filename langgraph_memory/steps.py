@@ -329,9 +329,10 @@ class Stepper:
     def _announce(
         self, place: Place, name: EventName, reason: str, started: float, *, ended: float | None = None, **more: Any
     ) -> None:
-        now = time.perf_counter()
+        # In this order, so that a pause between the two never puts the end behind what came after it.
+        clock, now = time.time(), time.perf_counter()
         ended = now if ended is None else ended
-        event = MemoryEvent(name, place.thread, reason, (ended - started) * 1000, at=time.time() + ended - now, **more)
+        event = MemoryEvent(name, place.thread, reason, (ended - started) * 1000, at=clock + ended - now, **more)
         announce(event, self._listener, in_run=place.in_run)
 
     def _budget(self, call: Call, known: Known, calibration: Calibration | None = None) -> TokenBudget:
