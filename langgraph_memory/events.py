@@ -69,6 +69,17 @@ class MemoryEvent:
         }
 
 
+DATA: Mapping[EventName, tuple[str, ...]] = {
+    "pruned": ("actions",),
+    "spilled": ("tool", "bytes", "ref"),
+    "compacted": ("actions",),
+    "capped": ("key", "used"),
+    "window_guessed": ("window",),
+    "branched": ("parent_id", "checkpoint_id", "other_id"),
+    "memory_flushed": ("entries", "messages"),
+    "memory_changed": ("actions", "entries"),
+}
+"""What `data` of an event may hold; that of the others is empty."""
 QUOTING: Collection[EventName] = ("compaction_failed", "record_ignored")
 """Events whose reason may quote what a provider said, or a record."""
 LOGGED = ("actions", "tool", "bytes", "entries", "messages", "key", "used", "checkpoint_id", "other_id")

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 
 from langgraph_memory import MemoryEvent, MemoryMiddleware
-from langgraph_memory.events import announce
+from langgraph_memory.events import DATA, announce
 from langgraph_memory.logs import details, failed, outline
 from tests.support.graphs import GRAPHS, agent_graph, chat, node_graph, thread
 from tests.support.models import Scripted
@@ -98,6 +98,7 @@ async def test_nothing_that_was_said_is_in_any_line_of_the_log(kind, fails, tmp_
     assert {"memory_flushed", "memory_changed"} <= names or fails
     assert ("compaction_failed" in names) is fails
     for event in events:
+        assert set(event.data) <= set(DATA.get(event.name, ()))
         assert any(line.startswith(f"INFO {event.name} thread={event.thread_id!r}") for line in found)
     assert any(line.startswith("INFO opened") for line in found)
     said = [line for line in found if MARKS in line]

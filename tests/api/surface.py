@@ -20,7 +20,7 @@ from pydantic import BaseModel
 import langgraph_memory
 from langgraph_memory import MemoryEvent, RuntimeConfig
 from langgraph_memory.config import Allowed
-from langgraph_memory.events import EventName
+from langgraph_memory.events import DATA, EventName
 from langgraph_memory.longterm import index
 from langgraph_memory.threads import shapes, verify
 from langgraph_memory.tracing import OpenTelemetryEvents
@@ -39,7 +39,7 @@ def surface() -> Iterator[str]:
     yield from ("", "# results")
     for result in RESULTS:
         yield from _of(f"{result.__module__.removeprefix('langgraph_memory.')}.{result.__name__}", result)
-    yield from ("", "# events", *map("event {}".format, get_args(EventName)))
+    yield from ("", "# events", *(f"{name} {' '.join(DATA.get(name, ()))}".strip() for name in get_args(EventName)))
     yield from map("event as JSON: {}".format, MemoryEvent("pruned", None).to_json())
     yield from ("", "# runtime.json", *_keys(RuntimeConfig, ""))
 

@@ -1,6 +1,8 @@
 """Public names, signatures, events and keys change on purpose only."""
 
+import tomllib
 from difflib import unified_diff
+from importlib.resources import files
 from pathlib import Path
 
 from tests.api.surface import surface
@@ -23,8 +25,15 @@ def test_it_holds_what_programs_rely_on():
         "saver (attribute)",
         "class ContextReport()",
         "total: int",
-        "event compacted",
+        "compacted actions",
         "memory.pruning.protect_recent = 3 ",
     ):
         assert [line for line in lines if line.startswith(beginning)], beginning
     assert not [line for line in lines if " at 0x" in line]
+
+
+def test_types_are_shipped_and_what_users_see_of_them_is_checked():
+    assert files("langgraph_memory").joinpath("py.typed").is_file()
+    settings = tomllib.loads((ACCEPTED.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["tool"]["mypy"]["files"] == ["langgraph_memory", "tests/typing"]
+    assert settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["langgraph_memory"]
