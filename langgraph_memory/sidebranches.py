@@ -34,6 +34,7 @@ from .earlier import StoredMessages
 from .errors import LangGraphMemoryError
 from .events import Listener, MemoryEvent, announce, heard_by
 from .homes import Homes
+from .logs import outline
 from .longterm import flushed, lineage
 from .longterm.consolidate import Consolidated, Consolidation
 from .longterm.flush import Flush, Flushed
@@ -221,7 +222,7 @@ class SideBranches:
                     now=time.time(),
                 )
         except Exception as error:  # noqa: BLE001 - a turn that was answered does not fail for its memory
-            logger.warning("It could not be noted that a thread is to be flushed: %s", error)
+            logger.warning("It could not be noted that a thread is to be flushed: %s", outline(error))
         return True
 
     def _turn_sync(self, key: Key) -> None:
