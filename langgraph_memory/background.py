@@ -17,6 +17,8 @@ from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
 
+from .logs import failed
+
 logger = logging.getLogger(__name__)
 
 
@@ -35,7 +37,9 @@ class Work(NamedTuple):
 class Background:
     """Pieces of work under way, each under a key; a key that is taken is not started again."""
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: Callable[[], contextvars.Context] = contextvars.Context) -> None:
+        self.fresh = fresh
+        """Makes the context that work runs in, with nothing of the run's in it."""
         self._running: dict[Hashable, Work] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lock = threading.Lock()
@@ -45,7 +49,7 @@ class Background:
         loop = asyncio.get_running_loop()
         if (mine := self._taken(key, loop)) is None:
             return False
-        task = loop.create_task(work(), context=contextvars.Context())
+        task = loop.create_task(work(), context=self.fresh())
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._ended(key, mine, task))
         return True
@@ -58,12 +62,12 @@ class Background:
         def run() -> None:
             try:
                 work()
-            except Exception:
-                logger.exception("Work in the background failed")
+            except Exception as error:  # noqa: BLE001 - nobody waits for it who could be told
+                failed(logger, "Work in the background failed", error)
             finally:
                 self._free(key, mine)
 
-        threading.Thread(target=contextvars.Context().run, args=(run,), daemon=True, name="memory-background").start()
+        threading.Thread(target=self.fresh().run, args=(run,), daemon=True, name="memory-background").start()
         return True
 
     async def settled(self, key: Hashable, seconds: float) -> None:
@@ -115,7 +119,7 @@ class Background:
         self._tasks.discard(task)
         self._free(key, mine)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("Work in the background failed", exc_info=error)
+            failed(logger, "Work in the background failed", error)
 
     def _free(self, key: Hashable, mine: Work) -> None:
         with self._lock:

@@ -51,7 +51,7 @@ from .context.report import ContextReport, report
 from .deciding import Decider
 from .earlier import StoredMessages
 from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
-from .events import Listener
+from .events import Listener, fresh_for, heard_by
 from .homes import Homes
 from .long_memory import LongTerm, extended
 from .longterm.retrieve import Retriever
@@ -135,9 +135,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         cache = FileCache(self.workspace / "cache.db") if self.workspace else None
         if cache is None:
             logger.info("Without a workspace bought summaries are kept in this process only, and nothing is spilled.")
-        summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache)
+        self._heard = heard_by(on_event)
+        summariser = Summariser(timeout=settings.compaction.timeout_seconds, cache=cache, heard=self._heard)
         self._threads = ThreadTies(saver, self._steps.branched)
-        self.background = Background()
+        self.background = Background(fresh_for(on_event))
         vectors = resolve_embeddings(settings.retrieval.embeddings, embeddings)
         homes = Homes(self.workspace, settings.namespace, vectors)
         branches = SideBranches(
@@ -455,7 +456,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
     def upkeep(self, *, spills: bool = False) -> Upkeep:
         """The regular round over what is on disk; `spills` says that every thread is in this saver's database."""
-        return Upkeep(self, spills=spills)
+        return Upkeep(self, spills=spills, heard=self._heard)
 
     def retriever(self, config: RunnableConfig) -> Retriever | None:
         """Searches the long-term memory of a run and its thread together; None where that is off for it."""

@@ -11,6 +11,7 @@ import contextvars
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
@@ -57,6 +58,7 @@ class Opening(Generic[T]):
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
 
     async def __aenter__(self) -> T:
+        started = time.perf_counter()
         config = await asyncio.to_thread(_prepared, self._config, self._sweeps)
         async with AsyncExitStack() as stack:
             with _usable(config):
@@ -68,6 +70,7 @@ class Opening(Generic[T]):
             ticker = asyncio.create_task(built.upkeep(spills=self._sweeps).tick(), context=contextvars.Context())
             stack.push_async_callback(_cancelled, ticker)
             self._async_stack = stack.pop_all()
+        logger.info("opened ms=%.0f", (time.perf_counter() - started) * 1000)
         built.opening = self
         return built
 
@@ -80,6 +83,7 @@ class Opening(Generic[T]):
             logger.info("%d threads went to the archive", len(gone))
 
     def __enter__(self) -> T:
+        started = time.perf_counter()
         config = _prepared(self._config, self._sweeps)
         with ExitStack() as stack:
             portal = _portal(stack)
@@ -93,6 +97,7 @@ class Opening(Generic[T]):
             ticker = portal.start_task_soon(built.upkeep(spills=self._sweeps).tick)
             stack.callback(ticker.cancel)
             self._stack = stack.pop_all()
+        logger.info("opened ms=%.0f", (time.perf_counter() - started) * 1000)
         built.opening = self
         return built
 

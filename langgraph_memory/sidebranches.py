@@ -16,7 +16,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -33,8 +32,9 @@ from .context.text import clean_text
 from .context.tokens import TokenCounter, load_counter
 from .earlier import StoredMessages
 from .errors import LangGraphMemoryError
-from .events import Listener, MemoryEvent, announce
+from .events import Listener, MemoryEvent, announce, heard_by
 from .homes import Homes
+from .logs import outline
 from .longterm import flushed, lineage
 from .longterm.consolidate import Consolidated, Consolidation
 from .longterm.flush import Flush, Flushed
@@ -154,7 +154,7 @@ class SideBranches:
         if not self._noted(job):
             return
         if self._inline:
-            Context().run(self._done_sync, job)
+            self._background.fresh().run(self._done_sync, job)
             return
         self._waiting[job.key] = job
         self._start_in_thread(job.key, lambda: self._turn_sync(job.key))
@@ -164,7 +164,7 @@ class SideBranches:
         if not await in_thread(self._noted, job):
             return
         if self._inline:
-            await _apart(self._done(job))
+            await self._apart(self._done(job))
             return
         self._waiting[job.key] = job
         self._start(job.key, lambda: self._turn(job.key))
@@ -174,7 +174,8 @@ class SideBranches:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
             return
         if self._inline:
-            Context().run(self.consolidated_sync, keeper, counter, model)
+            fresh = self._background.fresh()
+            fresh.run(partial(self.consolidated_sync, keeper, counter, model, thread=place.thread))
             return
 
         def work() -> None:
@@ -182,7 +183,7 @@ class SideBranches:
             while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
                 for flush in flushes:
                     self._background.settled_sync(flush, left)
-            self.consolidated_sync(keeper, counter, model)
+            self.consolidated_sync(keeper, counter, model, thread=place.thread)
 
         self._start_in_thread(("consolidate", keeper.folder.given), work)
 
@@ -190,7 +191,7 @@ class SideBranches:
         if not self.consolidates or (keeper := self._homes.of(place)) is None:
             return
         if self._inline:
-            await _apart(self.consolidated(keeper, counter, model))
+            await self._apart(self.consolidated(keeper, counter, model, thread=place.thread))
             return
 
         async def work() -> None:
@@ -198,9 +199,13 @@ class SideBranches:
             while (flushes := self._flushes_of(keeper)) and (left := until - time.monotonic()) > 0:
                 for flush in flushes:
                     await self._background.settled(flush, left)
-            await self.consolidated(keeper, counter, model)
+            await self.consolidated(keeper, counter, model, thread=place.thread)
 
         self._start(("consolidate", keeper.folder.given), work)
+
+    async def _apart(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Wait for work in a context of its own, so that nothing of it shows in the streams and events of the run."""
+        await asyncio.get_running_loop().create_task(work, context=self._background.fresh())
 
     def _noted(self, job: Job) -> bool:
         """Write down that a flush is due; whether there is anything to flush. Without the note it is tried anyway."""
@@ -217,7 +222,7 @@ class SideBranches:
                     now=time.time(),
                 )
         except Exception as error:  # noqa: BLE001 - a turn that was answered does not fail for its memory
-            logger.warning("It could not be noted that a thread is to be flushed: %s", error)
+            logger.warning("It could not be noted that a thread is to be flushed: %s", outline(error))
         return True
 
     def _turn_sync(self, key: Key) -> None:
@@ -278,47 +283,65 @@ class SideBranches:
     def _flushed_sync(self, job: Job) -> Flushed:
         self._mark_branches(job)
         started, model = time.perf_counter(), self._for_flush(job)
-        task = self._worked_sync(lambda: self._flush(job, model), model, job.thread, job.patience)
+        task = self._worked_sync(lambda: self._flush(job, model), model, job.thread, job.patience, job.thread)
         return self._told(job, task.result, started)
 
     async def _flushed(self, job: Job) -> Flushed:
         await in_thread(self._mark_branches, job)
         started, model = time.perf_counter(), self._for_flush(job)
-        task = await self._worked(lambda: self._flush(job, model), model, job.thread, job.patience)
+        task = await self._worked(lambda: self._flush(job, model), model, job.thread, job.patience, job.thread)
         return self._told(job, task.result, started)
 
     def consolidated_sync(
-        self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
+        self,
+        keeper: Keeper,
+        counter: TokenCounter,
+        model: Model | None,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        thread: str | None = None,
     ) -> Consolidated:
-        """Consolidate one memory now, behind whoever else is doing that."""
+        """Consolidate one memory now, behind whoever else is doing that; `thread` is the one whose turn led to it."""
         started, model = time.perf_counter(), self._for_merging(model)
         make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
-        task = self._worked_sync(make, model, keeper.folder.given, CLAIM_PATIENCE)
+        task = self._worked_sync(make, model, keeper.folder.given, CLAIM_PATIENCE, thread)
         return self._changed(task.result, started, dry_run=dry_run)
 
     async def consolidated(
-        self, keeper: Keeper, counter: TokenCounter, model: Model | None, *, force: bool = False, dry_run: bool = False
+        self,
+        keeper: Keeper,
+        counter: TokenCounter,
+        model: Model | None,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
+        thread: str | None = None,
     ) -> Consolidated:
         started, model = time.perf_counter(), self._for_merging(model)
         make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
-        task = await self._worked(make, model, keeper.folder.given, CLAIM_PATIENCE)
+        task = await self._worked(make, model, keeper.folder.given, CLAIM_PATIENCE, thread)
         return self._changed(task.result, started, dry_run=dry_run)
 
-    def _worked_sync(self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float) -> Work:
+    def _worked_sync(
+        self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float, thread: str | None
+    ) -> Work:
         """A task that has come to its end; where somebody else is at it, it is tried again for `patience` seconds."""
         until = time.monotonic() + patience
         while True:
             task = make()
-            run(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
+            run(task, model, key=key, thread=thread, **self._driving)
             if task.result.outcome != "busy" or time.monotonic() >= until:
                 return task
             time.sleep(POLL_SECONDS)
 
-    async def _worked(self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float) -> Work:
+    async def _worked(
+        self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float, thread: str | None
+    ) -> Work:
         until = time.monotonic() + patience
         while True:
             task = make()
-            await arun(task, model, seconds=self._seconds, cache=self._cache, breakers=self._breakers, key=key)
+            await arun(task, model, key=key, thread=thread, **self._driving)
             if task.result.outcome != "busy" or time.monotonic() >= until:
                 return task
             await asyncio.sleep(POLL_SECONDS)
@@ -427,6 +450,12 @@ class SideBranches:
         return self._settings.compaction.timeout_seconds
 
     @property
+    def _driving(self) -> dict[str, Any]:
+        """What every task is driven with."""
+        heard = heard_by(self._listener)
+        return {"seconds": self._seconds, "cache": self._cache, "breakers": self._breakers, "heard": heard}
+
+    @property
     def _window(self) -> int:
         window = self._settings.context_window
         return window if isinstance(window, int) else DEFAULT_WINDOW
@@ -457,11 +486,6 @@ class SideBranches:
     ) -> None:
         took = (time.perf_counter() - started) * 1000
         announce(MemoryEvent(name, thread, reason, took, data=data), self._listener, in_run=in_run)
-
-
-async def _apart(work: Coroutine[Any, Any, Any]) -> None:
-    """Wait for work in a context of its own, so that nothing of it shows in the streams and events of the run."""
-    await asyncio.get_running_loop().create_task(work, context=Context())
 
 
 @contextmanager

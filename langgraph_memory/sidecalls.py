@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,12 +24,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from langchain.agents.middleware.internal_call_transformer import internal_call_metadata
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 
 from .context.text import clean_text, one_line
-from .models import Model, bare
+from .events import Activity, Heard
+from .models import Model, bare, model_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,13 +52,18 @@ class Kind:
     """`lc_source` in its metadata."""
     who: str = "the model"
     """How a sentence about a failure begins."""
+    thread: str | None = None
+    """The conversation it belongs to: a trace of a call in the background has no parent that would say so."""
+    heard: Heard | None = None
+    """Who hears of every call."""
 
     @property
     def config(self) -> RunnableConfig:
+        thread = {} if self.thread is None else {"thread_id": self.thread}
         return {
             "run_name": self.name,
             "tags": [TAG_NOSTREAM],
-            "metadata": {"lc_source": self.source, **internal_call_metadata()},
+            "metadata": {"lc_source": self.source, **thread, **internal_call_metadata()},
         }
 
 
@@ -115,6 +121,13 @@ class Breakers:
 
 async def call(model: Model, prompt: str, seconds: float, kind: Kind) -> Any:
     """What the model returned for `prompt`, or the exception."""
+    started = time.perf_counter()
+    reply = await _called(model, prompt, seconds, kind)
+    _tell(kind, model, reply, started)
+    return reply
+
+
+async def _called(model: Model, prompt: str, seconds: float, kind: Kind) -> Any:
     try:
         async with asyncio.timeout(seconds):
             if _only_sync(model):
@@ -134,13 +147,37 @@ def call_sync(
 ) -> Any:
     """As `call`, for callers without an event loop; `beat` is called `every` so many seconds meanwhile."""
     result: list[Any] = []
+    started = time.perf_counter()
     worker = _start(model, prompt, kind, result.append)
     until = time.monotonic() + seconds
     while worker.is_alive() and (left := until - time.monotonic()) > 0:
         worker.join(min(left, every))
         if beat is not None and worker.is_alive():
             beat()
-    return _returned(result[0] if result else TimeoutError())
+    reply = _returned(result[0] if result else TimeoutError())
+    _tell(kind, model, reply, started)
+    return reply
+
+
+def _tell(kind: Kind, model: Model, reply: Any, started: float) -> None:
+    """Tell whoever hears of side calls about one that has come to its end."""
+    if kind.heard is None:
+        return
+    error = reply if isinstance(reply, BaseException) else None
+    usage = getattr(reply, "usage_metadata", None)
+    used = usage if isinstance(usage, Mapping) else {}
+    tokens = {name: used[name] for name in ("input_tokens", "output_tokens") if name in used}
+    text = reply.text if isinstance(reply, BaseMessage) else ""
+    kind.heard(
+        Activity(
+            kind.name,
+            kind.thread,
+            (time.perf_counter() - started) * 1000,
+            error=error,
+            data={"model": model_name(model) or type(bare(model)).__name__, **tokens},
+            content={"reply": str(text)},
+        )
+    )
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:

@@ -17,6 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 from langchain_core.messages import BaseMessage
 
 from .cache import SummaryCache
+from .events import Heard
+from .logs import outline
 from .models import Model, bare, model_name
 from .sidecalls import Breakers, Kind, beating, call, call_sync, in_thread
 
@@ -62,15 +64,18 @@ def run(
     cache: SummaryCache | None = None,
     breakers: Breakers | None = None,
     key: Hashable = None,
+    thread: str | None = None,
+    heard: Heard | None = None,
 ) -> bool:
     """Drive `task` to its end, at most `seconds` for each call; whether it was begun at all.
 
     It is not while the breaker of `key` is open. Without a model it is begun, and hears that there is none if it asks.
-    `cache` counts what answered calls took.
+    `cache` counts what answered calls took; `thread` is the conversation that traces show the calls with, and `heard`
+    hears of each.
     """
     if _resting(task, model, breakers, key):
         return False
-    kind, asking = _kind(task), False
+    kind, asking = Kind(task.name, task.name, thread=thread, heard=heard), False
     try:
         while True:
             asking = True
@@ -97,11 +102,13 @@ async def arun(
     cache: SummaryCache | None = None,
     breakers: Breakers | None = None,
     key: Hashable = None,
+    thread: str | None = None,
+    heard: Heard | None = None,
 ) -> bool:
     """As `run`, on an event loop: nothing of the task blocks it. Cancelled, it waits for what is being written."""
     if _resting(task, model, breakers, key):
         return False
-    kind, asking = _kind(task), False
+    kind, asking = Kind(task.name, task.name, thread=thread, heard=heard), False
     try:
         while True:
             asking = True
@@ -115,10 +122,6 @@ async def arun(
         if asking:
             await in_thread(task.finish, error)
         raise
-
-
-def _kind(task: Task) -> Kind:
-    return Kind(task.name, task.name, "the model")
 
 
 def _resting(task: Task, model: Model | None, breakers: Breakers | None, key: Hashable) -> bool:
@@ -158,4 +161,4 @@ def _counted(cache: SummaryCache, model: str, kind: str, reply: BaseMessage) -> 
     try:
         cache.add_usage(model, kind, getattr(reply, "usage_metadata", None))
     except Exception as error:  # noqa: BLE001 - a count that is lost costs nothing that was said
-        logger.warning("What a side call took could not be counted: %s", error)
+        logger.warning("What a side call took could not be counted: %s", outline(error))

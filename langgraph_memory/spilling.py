@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .config import MaintenanceConfig, RuntimeConfig, SpillBufferConfig
 from .context.prune import content_text
+from .logs import outline
 from .spill import SpillStore, exceeds, markers_in, references_in, spilled_result
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,9 @@ class Spiller:
         now, warned = self._clock(), self._warned
         if warned is None or now - warned >= QUIET_SECONDS:
             self._warned = now
-            logger.warning("A large tool result stays in the conversation, it cannot be written to a file: %s", error)
+            logger.warning(
+                "A large tool result stays in the conversation, it cannot be written to a file: %s", outline(error)
+            )
 
 
 def _results(messages: Sequence[BaseMessage]) -> Sequence[tuple[ToolMessage, str]]:

@@ -98,6 +98,8 @@ class Outcome:
     """Why the record, or a part of it, was not used; empty where it was."""
     reports: tuple[ContextReport, ContextReport] | None = None
     """The report under the scope before and under the new one, where the decision changed the view."""
+    ended: float | None = None
+    """When such a decision was made: it is announced once the model has answered."""
 
     @property
     def changed(self) -> bool:
@@ -182,10 +184,11 @@ class Stepper:
         if not call.ahead:
             shown = render(remaining, kept) if left else decision.view
             self._caches.keep(key, Known(remaining, kept, shown))
-        reports = None
+        reports, ended = None, None
         if decision.actions or wanted.remembered != stored.remembered:
             reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
-        return Outcome(call, history, budget, stored, decision, kept, (*call.left, *left), ignored, reports)
+            ended = time.perf_counter()
+        return Outcome(call, history, budget, stored, decision, kept, (*call.left, *left), ignored, reports, ended)
 
     def boundaries(self, call: Call, counter: TokenCounter) -> list[str]:
         """Prefix digests, hexadecimal, at which a summary of the messages behind the present one could end."""
@@ -300,7 +303,7 @@ class Stepper:
         before, after = outcome.reports
         reason = decision.rung or ", ".join(decision.actions) or "what the model is shown of it"
         done = {"actions": list(decision.actions)}
-        self._tell(call, name, reason, before=before, after=after, data=done)
+        self._tell(call, name, reason, ended=outcome.ended, before=before, after=after, data=done)
 
     def _announce_sizes(self, outcome: Outcome) -> None:
         if self._window_of(outcome.call.model) is None:
@@ -323,9 +326,14 @@ class Stepper:
     def _tell(self, call: Call, name: EventName, reason: str, **more: Any) -> None:
         self._announce(call.place, name, reason, call.started, **more)
 
-    def _announce(self, place: Place, name: EventName, reason: str, started: float, **more: Any) -> None:
-        took = (time.perf_counter() - started) * 1000
-        announce(MemoryEvent(name, place.thread, reason, took, **more), self._listener, in_run=place.in_run)
+    def _announce(
+        self, place: Place, name: EventName, reason: str, started: float, *, ended: float | None = None, **more: Any
+    ) -> None:
+        # In this order, so that a pause between the two never puts the end behind what came after it.
+        clock, now = time.time(), time.perf_counter()
+        ended = now if ended is None else ended
+        event = MemoryEvent(name, place.thread, reason, (ended - started) * 1000, at=clock + ended - now, **more)
+        announce(event, self._listener, in_run=place.in_run)
 
     def _budget(self, call: Call, known: Known, calibration: Calibration | None = None) -> TokenBudget:
         overhead = call.measure(known.history.counter)

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -26,6 +27,8 @@ from langchain_core.messages import BaseMessage
 from .cache import Guarded, ProcessCache, SummaryCache
 from .context.summarize import Ask
 from .context.verdict import Count, Rejected, accept
+from .events import Heard
+from .logs import details, outline
 from .models import Model, bare, model_name
 from .sidecalls import FAILURES, Breakers, Kind, beating, call, call_sync, fault, in_thread, named
 
@@ -81,9 +84,14 @@ class Summariser:
     """
 
     def __init__(
-        self, *, timeout: float, cache: SummaryCache | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        timeout: float,
+        cache: SummaryCache | None = None,
+        heard: Heard | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._timeout, self._clock = timeout, clock
+        self._timeout, self._heard, self._clock = timeout, heard, clock
         self._cache: SummaryCache = ProcessCache() if cache is None else Guarded(cache)
         self._breakers = Breakers(clock=clock)
         self._flights = Flights()
@@ -110,7 +118,7 @@ class Summariser:
                 if isinstance(turn, str):
                     return turn
                 async with beating(partial(self._claim, ask.digest, owner), CLAIM_SECONDS / 3):
-                    reply = await call(model, ask.prompt, self._timeout, KIND)
+                    reply = await call(model, ask.prompt, self._timeout, self._kind(thread))
                 return await in_thread(self._judged, ask, model, thread, reply, count)
             finally:
                 await in_thread(self._cache.release, ask.digest, owner)
@@ -128,7 +136,8 @@ class Summariser:
                 if isinstance(turn, str):
                     return turn
                 beat = partial(self._claim, ask.digest, owner)
-                reply = call_sync(model, ask.prompt, self._timeout, KIND, beat=beat, every=CLAIM_SECONDS / 3)
+                kind, every = self._kind(thread), CLAIM_SECONDS / 3
+                reply = call_sync(model, ask.prompt, self._timeout, kind, beat=beat, every=every)
                 return self._judged(ask, model, thread, reply, count)
             finally:
                 self._cache.release(ask.digest, owner)
@@ -137,6 +146,9 @@ class Summariser:
     def patience(self) -> float:
         """How long somebody else's purchase is waited for."""
         return self._timeout + MARGIN_SECONDS
+
+    def _kind(self, thread: str | None) -> Kind:
+        return replace(KIND, thread=thread, heard=self._heard)
 
     def _claim(self, digest: str, owner: str) -> bool:
         return self._cache.claim(digest, owner, CLAIM_SECONDS)
@@ -173,7 +185,10 @@ class Summariser:
             self._cache.add_usage(name, "summary", getattr(reply, "usage_metadata", None))
         self._breakers.count(thread, ok=isinstance(answer, str))
         if isinstance(answer, Rejected):
-            logger.warning("A summary was not accepted: %s", answer.reason)
+            # What a provider says of a failure may quote the request.
+            said = answer.reason if replied else f"{KIND.who} failed: {outline(reply)}"
+            logger.warning("A summary was not accepted: %s", said)
+            details.debug("A summary was not accepted: %s", answer.reason)
         return answer
 
 

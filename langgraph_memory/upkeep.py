@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ from filelock import FileLock, Timeout
 from .config import RuntimeConfig
 from .context.tokens import load_counter
 from .errors import LangGraphMemoryError
+from .events import Activity, Heard
+from .logs import outline
 from .longterm.keeper import UNUSABLE, Keeper
 from .longterm.maintain import Done, steps
 from .retention import expire
@@ -47,8 +50,8 @@ FAILURES = (*UNUSABLE, LangGraphMemoryError)
 class Upkeep:
     """Rounds for an opened memory. `spills`: whether all threads that may refer to its spill files are in its saver."""
 
-    def __init__(self, memory: MemoryMiddleware, *, spills: bool) -> None:
-        self._memory, self._spills = memory, spills
+    def __init__(self, memory: MemoryMiddleware, *, spills: bool, heard: Heard | None = None) -> None:
+        self._memory, self._spills, self._heard = memory, spills, heard
 
     async def tick(self) -> None:
         """Make up for what is due, then do a round whenever the last one of anybody is long ago; until cancelled."""
@@ -63,13 +66,23 @@ class Upkeep:
 
     async def _tried(self) -> bool:
         """Do a round; whether it went to its end, or somebody else is at it."""
+        started, counts = time.perf_counter(), Counter[str]()
         try:
             async for done in self.round():
-                logger.debug("%s: %d %s", done.name, done.count, done.problem)
+                counts[done.name] += done.count
+            self._told(started, counts)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the files, the next round may find them mended
-            logger.warning("The regular round over the memory was not finished: %s", named(error))
+            self._told(started, counts, error)
+            logger.warning("The regular round over the memory was not finished: %s", outline(error))
             return False
         return True
+
+    def _told(self, started: float, counts: Counter[str], error: Exception | None = None) -> None:
+        took = (time.perf_counter() - started) * 1000
+        done = " ".join(f"{name}={count}" for name, count in counts.items() if count)
+        logger.info("maintenance ms=%.0f %s", took, done or "nothing to do")
+        if self._heard is not None:
+            self._heard(Activity("maintenance", None, took, error, dict(counts)))
 
     async def round(self, *, force: bool = False) -> AsyncIterator[Done]:
         """One round, each step told as it is done. None where another process is at it.
@@ -109,10 +122,13 @@ class Upkeep:
     async def recover(self, keeper: Keeper) -> int:
         """Flush what was due in a memory and is not done."""
         try:
-            return await self._memory.longterm.branches.recover(keeper, self._memory.config.memory.tokenizer)
+            count = await self._memory.longterm.branches.recover(keeper, self._memory.config.memory.tokenizer)
         except FAILURES as error:
             logger.warning("What was due could not be flushed, it stays due: %s", error)
             return 0
+        if count:
+            logger.info("recovered threads=%d", count)
+        return count
 
     async def _spilled(self) -> Done:
         config, workspace = self._memory.config, self._memory.workspace

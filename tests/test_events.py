@@ -5,7 +5,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langgraph_memory import ContextReport, MemoryEvent
-from langgraph_memory.events import EventName
+from langgraph_memory.events import DATA, EventName
 from tests.support.graphs import GRAPHS, MODES, Bare, chat, rounds, talk
 from tests.support.models import summariser
 
@@ -63,6 +63,7 @@ async def test_every_event_of_a_run_is_plain_json_with_thread_reason_and_duratio
         assert json.loads(json.dumps(data)) == data
         assert data["duration_ms"] >= 0
         assert isinstance(data["reason"], str)
+        assert set(event.data) <= set(DATA.get(event.name, ()))
 
 
 @pytest.mark.parametrize("kind", GRAPHS)

@@ -40,6 +40,7 @@ from ..config import ConsolidationConfig
 from ..context.text import clean_text, escape_tags, preview
 from ..context.tokens import TokenCounter
 from ..context.verdict import Rejected
+from ..logs import failed, outline
 from ..sidecalls import named
 from .curated import blocks_of, written_by_others
 from .folder import LEDGER
@@ -151,7 +152,7 @@ class Consolidation:
                 return None
             return self._next()
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the files, the run goes on without it
-            logger.warning("Memory is not consolidated: %s", named(error))
+            failed(logger, "Memory is not consolidated", error, level=logging.WARNING)
             self._end("failed", named(error))
             return None
 
@@ -164,7 +165,7 @@ class Consolidation:
         try:
             return self._finished(reply, batch)
         except Exception as error:  # noqa: BLE001 - as above; a reply may hold anything, too
-            logger.warning("Memory is not consolidated: %s", named(error))
+            failed(logger, "Memory is not consolidated", error, level=logging.WARNING)
             self._end("failed", named(error))
             return False
 
@@ -214,6 +215,7 @@ class Consolidation:
 
     def _finished(self, reply: BaseMessage | BaseException, batch: Batch) -> bool:
         if isinstance(reply, BaseException):
+            logger.warning("A proposal for the memory was not made, the model failed: %s", outline(reply))
             self._fail("failed", f"the model raised {named(reply)}", batch)
             return False
         question = Question(batch.was, [row.entry.text for row in batch.rows], self._most, self._count, batch.person)

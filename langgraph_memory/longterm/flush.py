@@ -30,6 +30,7 @@ from ..config import FlushConfig
 from ..context.text import clean_text
 from ..context.tokens import TokenCounter
 from ..context.verdict import Rejected
+from ..logs import details, failed, outline
 from ..sidecalls import named
 from . import flushed
 from .extraction import calls, fill, fitted, line_of, moment_of, reference, said, still_open
@@ -211,7 +212,10 @@ class Flush:
                 parse(reply, messages=len(chunk.positions), source=chunk.text, known=self._known()),
             )
         if isinstance(found, Rejected):
-            logger.warning("Memories were not extracted: %s", found.reason)
+            # What a provider says of a failure may quote the request.
+            said = f"the model failed: {outline(reply)}" if outcome == "failed" else found.reason
+            logger.warning("Memories were not extracted: %s", said)
+            details.debug("Memories were not extracted: %s", found.reason)
             self._failed(chunk)
             self._stop("failed" if outcome == "failed" else "refused", found.reason)
             return False
@@ -254,7 +258,7 @@ class Flush:
         return self._stop(self.result.outcome, "" if self.result.messages else "there is nothing new")
 
     def _fail(self, error: Exception) -> None:
-        logger.warning("Memories are not flushed: %s", named(error))
+        failed(logger, "Memories are not flushed", error, level=logging.WARNING)
         self._stop("failed", named(error))
 
     def _stop(self, outcome: Outcome, reason: str) -> bool:

@@ -29,6 +29,7 @@ from uuid import uuid4
 from .. import search_text
 from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
+from ..logs import failed
 from . import embedding, ranking
 from .entry import Entry
 
@@ -351,8 +352,8 @@ class Index:
     def _nearest(self, vectors: embedding.Vectors, query: str, size: int) -> list[bytes] | None:
         try:
             return vectors.nearest(self, query, size)
-        except Exception:
-            logger.warning("Memory is searched by words only: the embeddings failed", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - whatever embeddings raise, the words are there
+            failed(logger, "Memory is searched by words only: the embeddings failed", error, level=logging.WARNING)
             return None
 
     # Upkeep

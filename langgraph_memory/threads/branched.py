@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..logs import failed
 from .ids import Where
 
 logger = logging.getLogger(__name__)
@@ -77,5 +78,5 @@ def tell(listeners: Iterable[Listener], branch: Branch) -> None:
     for listener in tuple(listeners):
         try:
             listener(branch)
-        except Exception:
-            logger.exception("A listener failed on the branch of thread %s", branch.thread_id)
+        except Exception as error:  # noqa: BLE001 - the checkpoint is written
+            failed(logger, f"A listener failed on the branch of thread {branch.thread_id!r}", error)

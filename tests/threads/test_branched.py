@@ -203,7 +203,7 @@ async def test_a_listener_that_fails_is_logged(
 
     saver.on_branched.insert(0, fail)
     await overtaken(saver, config())
-    assert len(noticed) == 1 and "cannot tell" in caplog.text
+    assert len(noticed) == 1 and "failed on the branch" in caplog.text and "RuntimeError" in caplog.text
 
 
 async def test_copies_of_a_saver_tell_the_same_listeners(saver: ThreadSaver, noticed: list[Branch]) -> None:
