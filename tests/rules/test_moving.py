@@ -216,6 +216,7 @@ def test_an_agent_moves_by_the_recipe_with_its_database(before: Before, model: W
         # The program has run a turn; all that was there before is as it was.
         assert agent.history(MOVED)[-len(before.history) :] == before.history
         assert agent.messages(MOVED)[: len(before.messages)] == before.messages
+        assert [found.value for found in agent.call("get_state", configured(WAITING)).interrupts] == ["May I?"]
         agent.call("invoke", Command(resume="yes"), configured(WAITING))
         assert "the person says yes" in text_of(agent.messages(WAITING))
         turns = TURNS
@@ -279,6 +280,7 @@ def test_each_saver_reads_what_it_can_and_the_export_goes_back(
     with old_agent(before.names, mode, PLAIN) as agent:
         assert agent.history(MOVED) == history
         # The interrupt that nobody has answered still waits, and the old agent goes on.
+        assert [found.value for found in agent.call("get_state", configured(WAITING)).interrupts] == ["May I?"]
         agent.call("invoke", Command(resume="late"), configured(WAITING))
         assert "the person says late" in text_of(agent.messages(WAITING))
         agent.say(MOVED, "request-901")
