@@ -6,7 +6,9 @@ A block may have remarks: HTML comments directly above it, which a reader does n
     <!-- replies: ["…", {…}] -->    what the chat model of a program answers, one after the other: texts, or the fields
                                     of an `AIMessage`; the last one again and again
     <!-- langgraph.json -->         a JSON block that is a server's configuration; every other is a `runtime.json`
-    <!-- database: PATH -->         the SQLite file that an SQL block asks, instead of the one of the sample
+    <!-- database: PATH -->         the SQLite file that an SQL block asks; without it the threads of the document's
+                                    folder, and where there are none those of the sample
+    <!-- changes: PATH -->          the SQLite file that an SQL block changes
     <!-- no rows -->                an SQL block that finds nothing there
     <!-- sample -->                 from this block on the folder has the thread that `lgm replay` makes
     <!-- input: "y\\n" -->          what is typed while a session runs
@@ -28,7 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 
-REMARKS = {"output", "replies", "langgraph.json", "database", "no rows", "sample", "input", "exit"}
+REMARKS = {"output", "replies", "langgraph.json", "database", "changes", "no rows", "sample", "input", "exit"}
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 _REMARK = re.compile(r"^<!-- ([\w. ]+?)(?:: (.*?))? -->$")

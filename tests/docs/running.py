@@ -232,18 +232,28 @@ def check_server(block: Block) -> None:
 
 def run_sql(document: Document, block: Block) -> None:
     """Every statement of the block, on a database that cannot be written; all of them find something."""
-    named = block.remarks.get("database")
-    path = Path(named) if named else document.sample().folder / "memory" / "threads.db"
+    own = Path("memory/threads.db")
+    named = block.remarks.get("changes") or block.remarks.get("database") or (own if own.exists() else None)
+    path = Path(named) if named else document.sample().folder / own
     assert path.exists(), f"{block.place}: there is no {path}"
+    mode = "rw" if "changes" in block.remarks else "ro"
     lines: list[str] = []
-    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)) as db:
         for statement in _statements(block.text):
             cursor = db.execute(statement)
-            rows = cursor.fetchall()
-            assert bool(rows) != ("no rows" in block.remarks), f"{block.place}: {len(rows)} rows"
-            lines += [" | ".join(column[0] for column in cursor.description)] if cursor.description else []
-            lines += [" | ".join(map(_cell, row)) for row in rows]
+            lines += _table(cursor, block)
+        db.commit()
     document.printed = "\n".join(lines)
+
+
+def _table(cursor: sqlite3.Cursor, block: Block) -> list[str]:
+    if cursor.description is None:
+        assert "changes" in block.remarks, f"{block.place}: this is no question"
+        return []
+    rows = cursor.fetchall()
+    assert bool(rows) != ("no rows" in block.remarks), f"{block.place}: {len(rows)} rows"
+    names = [column[0] for column in cursor.description]
+    return [" | ".join(line) for line in (names, *(map(_cell, row) for row in rows))]
 
 
 def _statements(text: str) -> list[str]:
