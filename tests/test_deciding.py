@@ -91,6 +91,7 @@ async def test_as_much_is_kept_as_without_buying_ahead(kind):
     assert all(abs(a - b) <= 400 for a, b in zip(kept[0.9], kept[1.0], strict=True)), kept
 
 
+@pytest.mark.shows("memory.compaction.prefetch_ratio")
 @pytest.mark.parametrize("ratio", [0.6, 0.8, 1.0])
 async def test_prefetch_ratio_is_when_a_summary_is_bought_ahead(ratio):
     talk = talked(settings={"compaction.prefetch_ratio": ratio, "compaction.min_messages": 1})
@@ -253,6 +254,7 @@ async def test_covered_messages_are_logged_once_each(tmp_path, kind, mode):
     assert [path.parent for path in tmp_path.rglob("*.jsonl")] == [tmp_path / "sessions"]
 
 
+@pytest.mark.shows("memory.compaction.offload_before")
 @pytest.mark.parametrize("on", [True, False])
 async def test_offload_before_is_whether_covered_messages_are_logged(tmp_path, on):
     talk = talked(settings={**SHARED, "compaction.offload_before": on}, workspace=tmp_path)
@@ -260,6 +262,7 @@ async def test_offload_before_is_whether_covered_messages_are_logged(tmp_path, o
     assert bool(logged(tmp_path)) is on
 
 
+@pytest.mark.shows("memory.namespace")
 async def test_a_session_log_is_kept_by_namespace_and_without_one_not_at_all(tmp_path):
     talk = talked(workspace=tmp_path)
     talk.config["configurable"]["user_id"] = "ada"

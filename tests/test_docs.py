@@ -1,35 +1,15 @@
-"""What the documentation shows is run: code blocks with a scripted model, configuration through the real loader."""
+"""What the documents name is there. Their code blocks are run in `tests/docs/`."""
 
 import re
 from pathlib import Path
 
-import pytest
-from langchain_core.messages import AIMessage
 from typer.main import get_command
 
-from langgraph_memory import MemoryMiddleware, RuntimeConfig
+from langgraph_memory import MemoryMiddleware
 from langgraph_memory.cli import app
-from tests.support.models import Scripted
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-
-
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: re.findall(r"^from (\S+)", code, re.MULTILINE)[0])
-def test_a_python_block_of_the_readme_runs(code: str, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    model = Scripted(replies=[AIMessage("All is well.")])
-    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda name: model)
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    assert "All is well." in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("block", blocks("json"))
-def test_a_json_block_of_the_readme_is_a_valid_configuration(block: str) -> None:
-    assert RuntimeConfig.model_validate_json(block) != RuntimeConfig()
 
 
 def test_the_first_block_installs_and_replays_in_one_line() -> None:

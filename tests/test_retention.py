@@ -54,6 +54,7 @@ async def test_a_thread_that_waits_for_something_stays(tmp_path):
         assert await expire(ThreadStore(saver), 1, tmp_path, now=LATER) == []
 
 
+@pytest.mark.shows("memory.maintenance.thread_retention_days")
 @pytest.mark.parametrize("mode", ["async", "sync"])
 async def test_thread_retention_days_is_when_idle_threads_leave_at_the_opening(tmp_path, mode, monkeypatch):
     async with ThreadSaver.from_conn_string("t.db") as saver:

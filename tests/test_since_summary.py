@@ -43,6 +43,7 @@ async def said(talk: Talk, turns: int) -> None:
         assert faults(messages) == []
 
 
+@pytest.mark.shows("persistence.state")
 @pytest.mark.parametrize("kind", GRAPHS)
 async def test_the_live_list_stays_small_and_the_thread_whole(kind):
     events: list[Any] = []

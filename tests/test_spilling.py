@@ -148,6 +148,7 @@ async def test_files_that_another_database_may_refer_to_are_left_alone(tmp_path)
     assert list(folder.rglob("*.txt"))
 
 
+@pytest.mark.shows("memory.maintenance.spill_retention_days", "memory.maintenance.spill_max_mb")
 @pytest.mark.parametrize(("days", "megabytes", "left"), [(30, 1024, 2), (5, 1024, 1), (30, 0, 1), (0, 1024, 1)])
 async def test_age_and_size_decide_when_a_file_without_references_goes(tmp_path, days, megabytes, left):
     folder = tmp_path / "work" / "spill"
@@ -160,6 +161,12 @@ async def test_age_and_size_decide_when_a_file_without_references_goes(tmp_path,
     assert len(list(folder.rglob("*.txt"))) == left
 
 
+@pytest.mark.shows(
+    "tools.spill_buffer.enabled",
+    "tools.spill_buffer.default_threshold",
+    "tools.spill_buffer.thresholds",
+    "tools.spill_buffer.exclude_tools",
+)
 @pytest.mark.parametrize(
     ("spill", "spilled"),
     [
@@ -190,6 +197,7 @@ async def test_the_database_is_read_for_references_once_a_day_at_most(tmp_path, 
     assert await asyncio.to_thread(sweep, folder, database, stored_values, limits, lambda: later) == removed
 
 
+@pytest.mark.shows("tools.spill_buffer.preview_chars")
 @pytest.mark.parametrize("chars", [100, 2000, 9000])
 async def test_preview_chars_is_what_stays(tmp_path, chars):
     async with MemoryMiddleware.open(settings(tmp_path, preview_chars=chars)) as memory:
@@ -197,6 +205,7 @@ async def test_preview_chars_is_what_stays(tmp_path, chars):
     assert chars // 3 <= len(result.content) <= chars
 
 
+@pytest.mark.shows("tools.spill_buffer.path")
 @pytest.mark.parametrize("path", ["elsewhere/deep", "{absolute}"])
 async def test_path_is_where_the_files_are(tmp_path, path):
     place = tmp_path / "absolute" if path == "{absolute}" else tmp_path / "work" / path

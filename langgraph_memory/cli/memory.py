@@ -71,7 +71,10 @@ def forget(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Remove for good every entry, line, version and logged message that holds a text. Threads keep what was said."""
+    """Remove for good every entry, line, version and logged message that holds a text. Threads keep what was said.
+
+    The exit code is 1 where the answer to the question was no.
+    """
     from . import forgetting
     from .whose import Whose, chosen
 

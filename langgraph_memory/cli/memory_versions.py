@@ -113,7 +113,10 @@ def revert(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Make an earlier version of MEMORY.md the memory again. What it was becomes a version, so this can be undone."""
+    """Make an earlier version of MEMORY.md the memory again. What it was becomes a version, so this can be undone.
+
+    The exit code is 1 where somebody else changed the file in that moment.
+    """
     from langgraph_memory.longterm import history
 
     from .whose import Whose, chosen

@@ -92,7 +92,7 @@ def rm(
     force: Annotated[bool, typer.Option("--force", help="Also threads that still have something to run.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Remove threads for good, with every message that only they hold."""
+    """Remove threads for good, with every message that only they hold. The exit code is 1 where the answer was no."""
     from .database import with_store
     from .upkeep import removable, remove
 

@@ -60,7 +60,11 @@ async def _read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[st
             if not turns:
                 break
             found[place] = turns[-1]
-            place = parents[place]
+            before = parents[place]
+            if before is not None and counts.get(before, 0) > counts[place]:
+                # Somebody removed messages here, so what had been said by then is another list.
+                turns = turns_of(await store.messages(thread, before))
+            place = before
     return nodes, found
 
 

@@ -1,8 +1,11 @@
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from langgraph_memory.cli.database import with_store
 from langgraph_memory.cli.drawing import draw
 from langgraph_memory.cli.errors import TooFewTurnsError
 from langgraph_memory.cli.sample import REQUESTS
@@ -82,6 +85,15 @@ def test_a_tree_has_its_branches_its_active_path_and_what_went_back(kind, channe
     assert "undo · newest · three" in lines[-1]
     assert [line[0] for line in lines] == ["○", "○", "●", "●", "├", "●"]
     assert shown() == ["one", "answer one", "two", "answer two", "three", "answer three"]
+
+
+def test_a_turn_is_told_by_what_was_asked_then_also_where_a_summariser_has_removed_it_since():
+    talk("one", "two", "three")
+    shorter = [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("so far: one, two, three"), AIMessage("go on")]
+    with_store(None, lambda store: store.append("t", {"messages": shorter}), changing=True)
+    talk("four")
+    lines = lgm("tree", "t").stdout.splitlines()
+    assert [line.rpartition(" · ")[2] for line in lines] == ["one", "two", "three", "so far: one, two, three", "four"]
 
 
 def test_a_tree_as_json_has_every_checkpoint_and_the_drawing_with_all_too():

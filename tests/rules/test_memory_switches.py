@@ -47,6 +47,7 @@ async def rounds_of(memory: MemoryMiddleware) -> dict[str, int]:
 # memory.compaction
 
 
+@pytest.mark.shows("memory.compaction.flush_before")
 @pytest.mark.parametrize("flushes", [True, False])
 async def test_flush_before_is_whether_covered_messages_are_flushed_first(tmp_path, flushes):
     settings = {"context_window": 6000, "flush.trigger": "compaction", "compaction.flush_before": flushes, **NO_MERGE}
@@ -59,6 +60,7 @@ async def test_flush_before_is_whether_covered_messages_are_flushed_first(tmp_pa
 # memory.flush
 
 
+@pytest.mark.shows("memory.flush.enabled")
 @pytest.mark.parametrize("kind", GRAPHS)
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_flush_off_extracts_nothing_at_any_time(tmp_path, kind, enabled):
@@ -69,6 +71,7 @@ async def test_flush_off_extracts_nothing_at_any_time(tmp_path, kind, enabled):
     assert bool(home.asked(FLUSH)) == bool(reasons(home)) == bool(await home.entries()) == enabled
 
 
+@pytest.mark.shows("memory.flush.trigger")
 @pytest.mark.parametrize("kind", GRAPHS)
 @pytest.mark.parametrize(
     ("trigger", "short", "long"),
@@ -82,6 +85,7 @@ async def test_trigger_is_when_memories_are_extracted(tmp_path, kind, trigger, s
     assert reasons(home) == long
 
 
+@pytest.mark.shows("memory.flush.min_interval_seconds")
 @pytest.mark.parametrize("seconds", [0, 3600])
 async def test_min_interval_seconds_puts_the_next_extraction_of_a_thread_off(tmp_path, seconds):
     saver = InMemorySaver()
@@ -96,6 +100,7 @@ async def test_min_interval_seconds_puts_the_next_extraction_of_a_thread_off(tmp
     assert sorted(await later.entries()) == sorted([*both, "I like tea", "go on"])
 
 
+@pytest.mark.shows("memory.flush.from_tools")
 @pytest.mark.parametrize("from_tools", [True, False])
 async def test_from_tools_is_whether_tool_output_is_extracted_from(tmp_path, from_tools):
     model = Scripted(replies=[calls("a"), AIMessage("done")])
@@ -112,6 +117,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Scripted]:
     return asked, named
 
 
+@pytest.mark.shows("memory.flush.model", "memory.consolidation.model")
 @pytest.mark.parametrize(("section", "kind"), [("flush", FLUSH), ("consolidation", MERGE)])
 async def test_model_names_who_extracts_and_who_merges(tmp_path, monkeypatch, section, kind):
     asked, named = made(monkeypatch)
@@ -129,6 +135,7 @@ def test_a_model_that_cannot_be_made_is_named_at_once(section):
         MemoryMiddleware(configured({f"{section}.model": "nosuch:thing"}))
 
 
+@pytest.mark.shows("memory.flush.prompt", "memory.consolidation.prompt")
 @pytest.mark.parametrize("section", ["flush", "consolidation"])
 @pytest.mark.parametrize("prompt", ["Kurz: {messages}", "{previous} and {messages} {not_a_slot} {}", "{messages}" * 2])
 async def test_prompt_is_what_is_asked(tmp_path, section, prompt):
@@ -146,6 +153,7 @@ async def test_prompt_is_what_is_asked(tmp_path, section, prompt):
 # memory.consolidation
 
 
+@pytest.mark.shows("memory.consolidation.enabled")
 @pytest.mark.parametrize("kind", GRAPHS)
 @pytest.mark.parametrize("enabled", [True, False])
 async def test_consolidation_off_leaves_memory_md_alone(tmp_path, kind, enabled):
@@ -157,6 +165,7 @@ async def test_consolidation_off_leaves_memory_md_alone(tmp_path, kind, enabled)
     assert ("consolidate" in done) == home.notes.exists() == enabled
 
 
+@pytest.mark.shows("memory.consolidation.max_memory_tokens")
 @pytest.mark.parametrize("most", [0, 100, 300])
 async def test_max_memory_tokens_is_the_size_of_memory_md_and_of_what_is_shown(tmp_path, most):
     home = Home(tmp_path / "work", {"consolidation.max_memory_tokens": most})
@@ -175,6 +184,7 @@ async def test_max_memory_tokens_is_the_size_of_memory_md_and_of_what_is_shown(t
     assert ("number 59:" in shown) == (most > 0)
 
 
+@pytest.mark.shows("memory.consolidation.min_interval_minutes")
 @pytest.mark.parametrize(("minutes", "merges"), [(0, 2), (30, 1)])
 async def test_min_interval_minutes_puts_the_next_merge_off(tmp_path, minutes, merges):
     home = Home(tmp_path, {"consolidation.min_interval_minutes": minutes})
@@ -191,6 +201,7 @@ class EndedError(Exception):
     """The ticker would sleep now."""
 
 
+@pytest.mark.shows("memory.maintenance.interval_hours")
 @pytest.mark.parametrize(
     ("hours", "ago", "done"), [(1, 2.0, True), (3, 2.0, False), (3, None, True), (3, -1.0, True), (0, None, False)]
 )
@@ -214,6 +225,7 @@ async def test_interval_hours_is_when_the_next_round_is_due(tmp_path, monkeypatc
     assert (stamp.exists() and stamp.stat().st_mtime != before) == done
 
 
+@pytest.mark.shows("memory.maintenance.ledger_retention_days")
 @pytest.mark.parametrize(("days", "archived"), [(0, 0), (9, 1), (11, 0)])
 async def test_ledger_retention_days_is_when_a_ledger_goes_to_the_archive(tmp_path, days, archived):
     home = Home(tmp_path, {"maintenance.ledger_retention_days": days})
@@ -226,6 +238,7 @@ async def test_ledger_retention_days_is_when_a_ledger_goes_to_the_archive(tmp_pa
     assert (tmp_path / "ada/memory" / old).exists() != bool(archived)
 
 
+@pytest.mark.shows("memory.maintenance.session_retention_days")
 @pytest.mark.parametrize(("days", "removed"), [(0, 0), (9, 1), (11, 0)])
 async def test_session_retention_days_is_when_a_session_log_goes(tmp_path, days, removed):
     home = Home(tmp_path, {"context_window": 6000, "maintenance.session_retention_days": days, **NO_FLUSH})
@@ -239,6 +252,7 @@ async def test_session_retention_days_is_when_a_session_log_goes(tmp_path, days,
 # memory.retrieval
 
 
+@pytest.mark.shows("memory.retrieval.inject_curated")
 @pytest.mark.parametrize("kind", GRAPHS)
 @pytest.mark.parametrize("shown", [True, False])
 async def test_inject_curated_is_whether_memory_md_is_shown(tmp_path, kind, shown):
@@ -249,6 +263,7 @@ async def test_inject_curated_is_whether_memory_md_is_shown(tmp_path, kind, show
     assert bool(report.parts["curated"]) == shown
 
 
+@pytest.mark.shows("memory.retrieval.auto_recall")
 @pytest.mark.parametrize("kind", GRAPHS)
 @pytest.mark.parametrize("shown", [True, False])
 async def test_auto_recall_is_whether_requests_are_searched_for(tmp_path, kind, shown):
@@ -257,6 +272,7 @@ async def test_auto_recall_is_whether_requests_are_searched_for(tmp_path, kind, 
     assert ("blue pot" in text_of(await home.say("where is the spare key?"))) == shown
 
 
+@pytest.mark.shows("memory.retrieval.limit")
 @pytest.mark.parametrize("limit", [1, 3, 50])
 async def test_limit_is_the_number_of_hits(tmp_path, limit):
     home = Home(tmp_path, {"retrieval.auto_recall": True, "retrieval.limit": limit, **NO_FLUSH})
@@ -278,6 +294,7 @@ async def best(tmp_path: Path, settings: dict[str, Any], *, said: str = "hello",
     return (await retriever.search("spare key"))[0].text
 
 
+@pytest.mark.shows("memory.retrieval.long_term_weight")
 @pytest.mark.parametrize(("weight", "first"), [(0.2, "say"), (5, "noted")])
 async def test_long_term_weight_puts_memories_before_what_was_said(tmp_path, weight, first):
     found = await best(
@@ -296,12 +313,14 @@ def aged(days: float) -> list[Any]:
     return [good, "The spare bed and the spare chair are in the other room, with one key and many other things."]
 
 
+@pytest.mark.shows("memory.retrieval.decay_floor")
 @pytest.mark.parametrize(("floor", "old_wins"), [(0.0, False), (1.0, True)])
 async def test_decay_floor_is_what_an_old_hit_keeps(tmp_path, floor, old_wins):
     found = await best(tmp_path, {"retrieval.decay_floor": floor}, notes=aged(30))
     assert (found == "spare key") == old_wins
 
 
+@pytest.mark.shows("memory.retrieval.decay_hours")
 @pytest.mark.parametrize(("hours", "old_wins"), [(24, False), (24 * 3000, True)])
 async def test_decay_hours_is_how_fast_a_hit_grows_old(tmp_path, hours, old_wins):
     settings = {"retrieval.decay_floor": 0.0, "retrieval.decay_hours": hours}
@@ -321,6 +340,7 @@ class Meanings(Embeddings):
         return [float("tea" in text or "beverage" in text), float("pier" in text)]
 
 
+@pytest.mark.shows("memory.retrieval.embeddings")
 @pytest.mark.parametrize("given", ["by name", "as an object", "not at all"])
 async def test_embeddings_name_the_model_that_finds_what_shares_no_word(tmp_path, monkeypatch, given):
     pytest.importorskip("numpy")

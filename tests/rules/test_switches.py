@@ -1,4 +1,8 @@
-"""Every key of `runtime.json` changes what happens: one test a key."""
+"""Every key of `runtime.json` changes what happens.
+
+The mark `shows` says which keys a test shows; the reference in `docs/runtime.md` is made from it. Those of long-term
+memory are in `test_memory_switches.py`, those of spilling and threads in the tests of these.
+"""
 
 import json
 import logging
@@ -11,112 +15,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langgraph_memory import ConfigError, ContextBudgetError, MemoryMiddleware, RuntimeConfig
-from langgraph_memory.config import config_fields
-from tests import test_deciding, test_retention, test_since_summary, test_spilling
-from tests.rules import test_memory_switches
 from tests.support.graphs import GRAPHS, Bare, chat, configured, result, rounds, size, summaries_in, talk, text_of
 from tests.support.models import GOOD, Hanging, Slow, content_text, summariser
-
-TESTS = {
-    "memory.context_window": "test_context_window_is_what_has_to_hold_the_view",
-    "memory.tokenizer": "test_tokenizer_names_the_counter",
-    "memory.pruning.enabled": "test_pruning_off_is_off_even_under_pressure",
-    "memory.pruning.trim_tool_results": "test_trim_tool_results_off_leaves_only_pressure",
-    "memory.pruning.soft_trim_chars": "test_soft_trim_chars_is_the_size_of_a_trimmed_result",
-    "memory.pruning.hard_clear_threshold": "test_hard_clear_threshold_decides_what_is_cleared",
-    "memory.pruning.protect_recent": "test_protect_recent_is_the_number_of_whole_results",
-    "memory.pruning.min_reclaim_tokens": "test_min_reclaim_tokens_is_a_gate",
-    "memory.pruning.exclude_tools": "test_exclude_tools_keeps_results_of_named_tools_whole",
-    "memory.truncate_args.enabled": "test_truncate_args_is_off_until_it_is_switched_on",
-    "memory.truncate_args.trigger_messages": "test_truncate_args_trigger_messages_is_when_it_begins",
-    "memory.truncate_args.trigger_tokens": "test_truncate_args_trigger_tokens_is_when_it_begins",
-    "memory.truncate_args.max_chars": "test_truncate_args_max_chars_is_what_each_text_keeps",
-    "memory.truncate_args.keep_messages": "test_truncate_args_keep_messages_stay_whole",
-    "memory.compaction.enabled": "test_compaction_off_is_off_on_every_path",
-    "memory.compaction.trigger_ratio": "test_trigger_ratio_is_the_share_of_the_window",
-    "memory.compaction.trigger_messages": "test_trigger_messages_starts_compaction_by_itself",
-    "memory.compaction.trigger_tokens": "test_trigger_tokens_starts_compaction_by_itself",
-    "memory.compaction.min_messages": "test_min_messages_holds_the_ratio_back",
-    "memory.compaction.reserve_tokens": "test_reserve_tokens_lowers_the_trigger",
-    "memory.compaction.keep_recent_tokens": "test_keep_recent_tokens_is_how_much_stays_verbatim",
-    "memory.compaction.keep_messages": "test_keep_messages_is_how_many_messages_stay",
-    "memory.compaction.keep_turns": "test_keep_turns_is_how_many_turns_stay",
-    "memory.compaction.map_chunk_messages": "test_map_chunk_messages_limits_each_chunk",
-    "memory.compaction.summary_tool_chars": "test_summary_tool_chars_limits_what_the_summariser_reads_of_a_result",
-    "memory.compaction.model": "test_compaction_model_names_the_summariser",
-    "memory.compaction.prompt": "test_compaction_prompt_is_what_the_summariser_is_asked",
-    "memory.compaction.timeout_seconds": "test_timeout_seconds_gives_a_summary_up",
-    "memory.compaction.cache_ttl_seconds": "test_cache_ttl_seconds_decides_when_the_prompt_cache_is_cold",
-    "memory.budget.system_tokens": "test_system_tokens_are_kept_free",
-    "memory.budget.tools_tokens": "test_tools_tokens_are_kept_free",
-    "memory.budget.response_tokens": "test_response_tokens_are_kept_free",
-    "persistence.thread_db": "test_thread_db_is_the_file_of_the_threads",
-    "persistence.workspace": "test_workspace_is_where_bought_summaries_are_kept",
-}
-"""Key -> the test in this file that shows what it changes."""
-
-
-DECIDING = {
-    "memory.compaction.prefetch_ratio": "test_prefetch_ratio_is_when_a_summary_is_bought_ahead",
-    "memory.compaction.offload_before": "test_offload_before_is_whether_covered_messages_are_logged",
-    "memory.namespace": "test_a_session_log_is_kept_by_namespace_and_without_one_not_at_all",
-}
-"""Key -> the test in tests/test_deciding.py that shows what it changes."""
-
-THREADS = {
-    "memory.maintenance.thread_retention_days": "test_thread_retention_days_is_when_idle_threads_leave_at_the_opening",
-    "persistence.state": "test_the_live_list_stays_small_and_the_thread_whole",
-}
-"""Key -> the test in tests/test_retention.py or tests/test_since_summary.py that shows what it changes."""
-
-ELSEWHERE = {
-    "tools.spill_buffer.enabled": "test_the_switches_decide_what_is_spilled",
-    "tools.spill_buffer.default_threshold": "test_the_switches_decide_what_is_spilled",
-    "tools.spill_buffer.thresholds": "test_the_switches_decide_what_is_spilled",
-    "tools.spill_buffer.exclude_tools": "test_the_switches_decide_what_is_spilled",
-    "tools.spill_buffer.preview_chars": "test_preview_chars_is_what_stays",
-    "tools.spill_buffer.path": "test_path_is_where_the_files_are",
-    "memory.maintenance.spill_retention_days": "test_age_and_size_decide_when_a_file_without_references_goes",
-    "memory.maintenance.spill_max_mb": "test_age_and_size_decide_when_a_file_without_references_goes",
-}
-"""Key -> the test in tests/test_spilling.py that shows what it changes."""
-
-
-MEMORY = {
-    "memory.compaction.flush_before": "test_flush_before_is_whether_covered_messages_are_flushed_first",
-    "memory.flush.enabled": "test_flush_off_extracts_nothing_at_any_time",
-    "memory.flush.trigger": "test_trigger_is_when_memories_are_extracted",
-    "memory.flush.min_interval_seconds": "test_min_interval_seconds_puts_the_next_extraction_of_a_thread_off",
-    "memory.flush.from_tools": "test_from_tools_is_whether_tool_output_is_extracted_from",
-    "memory.flush.model": "test_model_names_who_extracts_and_who_merges",
-    "memory.flush.prompt": "test_prompt_is_what_is_asked",
-    "memory.consolidation.enabled": "test_consolidation_off_leaves_memory_md_alone",
-    "memory.consolidation.max_memory_tokens": ("test_max_memory_tokens_is_the_size_of_memory_md_and_of_what_is_shown"),
-    "memory.consolidation.min_interval_minutes": "test_min_interval_minutes_puts_the_next_merge_off",
-    "memory.consolidation.model": "test_model_names_who_extracts_and_who_merges",
-    "memory.consolidation.prompt": "test_prompt_is_what_is_asked",
-    "memory.maintenance.interval_hours": "test_interval_hours_is_when_the_next_round_is_due",
-    "memory.maintenance.ledger_retention_days": ("test_ledger_retention_days_is_when_a_ledger_goes_to_the_archive"),
-    "memory.maintenance.session_retention_days": "test_session_retention_days_is_when_a_session_log_goes",
-    "memory.retrieval.inject_curated": "test_inject_curated_is_whether_memory_md_is_shown",
-    "memory.retrieval.auto_recall": "test_auto_recall_is_whether_requests_are_searched_for",
-    "memory.retrieval.limit": "test_limit_is_the_number_of_hits",
-    "memory.retrieval.long_term_weight": "test_long_term_weight_puts_memories_before_what_was_said",
-    "memory.retrieval.decay_floor": "test_decay_floor_is_what_an_old_hit_keeps",
-    "memory.retrieval.decay_hours": "test_decay_hours_is_how_fast_a_hit_grows_old",
-    "memory.retrieval.embeddings": "test_embeddings_name_the_model_that_finds_what_shares_no_word",
-}
-"""Key -> the test in tests/rules/test_memory_switches.py that shows what it changes."""
-
-
-def test_every_key_has_its_test():
-    assert set(config_fields()) == {*TESTS, *ELSEWHERE, *DECIDING, *THREADS, *MEMORY}
-    assert all(callable(globals().get(name)) for name in TESTS.values())
-    assert all(callable(getattr(test_spilling, name, None)) for name in ELSEWHERE.values())
-    assert all(any(hasattr(home, name) for home in (test_retention, test_since_summary)) for name in THREADS.values())
-    assert all(callable(getattr(test_deciding, name, None)) for name in DECIDING.values())
-    assert all(callable(getattr(test_memory_switches, name, None)) for name in MEMORY.values())
-
 
 TOOLS: list[AnyMessage] = [HumanMessage("go", id="go"), *rounds(8, chars=5000)]
 CHAT = chat(30, chars=1000)
@@ -146,6 +46,7 @@ def compactions(settings: dict[str, Any], history: list[AnyMessage] = CHAT) -> i
 # memory
 
 
+@pytest.mark.shows("memory.context_window")
 @pytest.mark.parametrize("window", [4000, 8000, 16_000])
 def test_context_window_is_what_has_to_hold_the_view(window):
     bare = Bare({"context_window": window})
@@ -153,6 +54,7 @@ def test_context_window_is_what_has_to_hold_the_view(window):
     assert bare.report(chat(60, chars=1000)).window == window
 
 
+@pytest.mark.shows("memory.tokenizer")
 @pytest.mark.parametrize("tokenizer,exact", [("estimate", False), ("cl100k_base", True), ("o200k_base", True)])
 def test_tokenizer_names_the_counter(tokenizer, exact):
     bare = Bare({"tokenizer": tokenizer})
@@ -164,6 +66,7 @@ def test_tokenizer_names_the_counter(tokenizer, exact):
 # memory.pruning
 
 
+@pytest.mark.shows("memory.pruning.enabled")
 def test_pruning_off_is_off_even_under_pressure():
     assert any(shortened({**NOW}))
     assert not any(shortened({**NOW, **OFF}))
@@ -172,6 +75,7 @@ def test_pruning_off_is_off_even_under_pressure():
     assert size(Bare({"context_window": 4000, "compaction.enabled": False}).sync(TOOLS)) <= 3500
 
 
+@pytest.mark.shows("memory.pruning.trim_tool_results")
 def test_trim_tool_results_off_leaves_only_pressure():
     off = {"pruning.trim_tool_results": False}
     assert any(shortened(NOW))
@@ -179,6 +83,7 @@ def test_trim_tool_results_off_leaves_only_pressure():
     assert any(shortened({**off, "context_window": 4000, "compaction.enabled": False}))
 
 
+@pytest.mark.shows("memory.pruning.soft_trim_chars")
 @pytest.mark.parametrize("chars", [500, 2000, 4990])
 def test_soft_trim_chars_is_the_size_of_a_trimmed_result(chars):
     view = Bare({**NOW, "pruning.protect_recent": 0, "pruning.soft_trim_chars": chars}).sync(TOOLS)
@@ -186,6 +91,7 @@ def test_soft_trim_chars_is_the_size_of_a_trimmed_result(chars):
     assert all(chars - 300 <= found <= max(chars, 5000 if chars > 4900 else 0) for found in sizes)
 
 
+@pytest.mark.shows("memory.pruning.hard_clear_threshold")
 @pytest.mark.parametrize("threshold", [3000, 4999, 5000])
 def test_hard_clear_threshold_decides_what_is_cleared(threshold):
     view = Bare({**NOW, "pruning.hard_clear_threshold": threshold}).sync(TOOLS)
@@ -193,17 +99,20 @@ def test_hard_clear_threshold_decides_what_is_cleared(threshold):
     assert cleared == (5 if threshold < 5000 else 0)
 
 
+@pytest.mark.shows("memory.pruning.protect_recent")
 @pytest.mark.parametrize("protect", [0, 1, 5, 8])
 def test_protect_recent_is_the_number_of_whole_results(protect):
     assert shortened({**NOW, "pruning.protect_recent": protect}) == [True] * (8 - protect) + [False] * protect
 
 
+@pytest.mark.shows("memory.pruning.min_reclaim_tokens")
 def test_min_reclaim_tokens_is_a_gate():
     settings = {"context_window": 100_000, "pruning.protect_recent": 0}
     assert all(shortened({**settings, **NOW}))
     assert not any(shortened({**settings, "pruning.min_reclaim_tokens": 12_000}))
 
 
+@pytest.mark.shows("memory.pruning.exclude_tools")
 def test_exclude_tools_keeps_results_of_named_tools_whole():
     settings = {**NOW, "pruning.protect_recent": 0}
     assert all(shortened({**settings, "pruning.exclude_tools": []}))
@@ -213,6 +122,7 @@ def test_exclude_tools_keeps_results_of_named_tools_whole():
 # memory.compaction
 
 
+@pytest.mark.shows("memory.compaction.enabled")
 @pytest.mark.parametrize("kind", [*GRAPHS, "forced"])
 async def test_compaction_off_is_off_on_every_path(kind):
     off = {"compaction.enabled": False}
@@ -230,6 +140,7 @@ async def test_compaction_off_is_off_on_every_path(kind):
     assert len(on.named("compacted")) == 1
 
 
+@pytest.mark.shows("memory.compaction.trigger_ratio")
 @pytest.mark.parametrize("ratio,expected", [(0.5, 1), (0.7, 1), (0.8, 0), (1.0, 0)])
 def test_trigger_ratio_is_the_share_of_the_window(ratio, expected):
     window = int(size(CHAT) / 0.75)
@@ -238,24 +149,28 @@ def test_trigger_ratio_is_the_share_of_the_window(ratio, expected):
     assert compactions({**settings, "compaction.trigger_ratio": ratio}) == expected
 
 
+@pytest.mark.shows("memory.compaction.trigger_messages")
 @pytest.mark.parametrize("messages,expected", [(0, 0), (59, 1), (60, 1), (61, 0)])
 def test_trigger_messages_starts_compaction_by_itself(messages, expected):
     settings = {"context_window": 100_000, "compaction.keep_recent_tokens": 3000}
     assert compactions({**settings, "compaction.trigger_messages": messages}) == expected
 
 
+@pytest.mark.shows("memory.compaction.trigger_tokens")
 @pytest.mark.parametrize("tokens,expected", [(0, 0), (8000, 1), (50_000, 0)])
 def test_trigger_tokens_starts_compaction_by_itself(tokens, expected):
     settings = {"context_window": 100_000, "compaction.keep_recent_tokens": 3000}
     assert compactions({**settings, "compaction.trigger_tokens": tokens}) == expected
 
 
+@pytest.mark.shows("memory.compaction.min_messages")
 @pytest.mark.parametrize("messages,expected", [(0, 1), (60, 1), (61, 0)])
 def test_min_messages_holds_the_ratio_back(messages, expected):
     settings = {"context_window": int(size(CHAT) / 0.8), "budget.response_tokens": 500}
     assert compactions({**settings, "compaction.min_messages": messages}) == expected
 
 
+@pytest.mark.shows("memory.compaction.reserve_tokens")
 def test_reserve_tokens_lowers_the_trigger():
     settings = {"context_window": int(size(CHAT) / 0.8), "compaction.trigger_ratio": 1, "budget.response_tokens": 0}
     settings |= {"budget.system_tokens": 0, "budget.tools_tokens": 0}
@@ -263,6 +178,7 @@ def test_reserve_tokens_lowers_the_trigger():
     assert compactions({**settings, "compaction.reserve_tokens": 10_000}) == 1
 
 
+@pytest.mark.shows("memory.compaction.keep_recent_tokens")
 @pytest.mark.parametrize("keep", [500, 1500, 3000])
 def test_keep_recent_tokens_is_how_much_stays_verbatim(keep):
     settings = {"context_window": 16_000, "compaction.trigger_tokens": 5000, "compaction.keep_recent_tokens": keep}
@@ -271,6 +187,7 @@ def test_keep_recent_tokens_is_how_much_stays_verbatim(keep):
     assert keep - 600 <= size(behind) <= keep
 
 
+@pytest.mark.shows("memory.compaction.keep_messages")
 @pytest.mark.parametrize("keep", [1, 5, 11])
 def test_keep_messages_is_how_many_messages_stay(keep):
     # A cut does not leave a question at the front of what is kept: it is taken into the message with the summary.
@@ -278,6 +195,7 @@ def test_keep_messages_is_how_many_messages_stay(keep):
     assert kept(settings) == keep
 
 
+@pytest.mark.shows("memory.compaction.keep_turns")
 @pytest.mark.parametrize("keep", [1, 3, 6])
 def test_keep_turns_is_how_many_turns_stay(keep):
     settings = {"context_window": 16_000, "compaction.trigger_tokens": 5000, "compaction.keep_turns": keep}
@@ -286,6 +204,7 @@ def test_keep_turns_is_how_many_turns_stay(keep):
     assert [f"a-{n:04d}" in text for n in range(30)] == [False] * (30 - keep) + [True] * keep
 
 
+@pytest.mark.shows("memory.compaction.map_chunk_messages")
 @pytest.mark.parametrize("most", [0, 5, 11])
 def test_map_chunk_messages_limits_each_chunk(most):
     side = summariser(profile={"max_input_tokens": 100_000})
@@ -295,6 +214,7 @@ def test_map_chunk_messages_limits_each_chunk(most):
     assert max(read) <= (most or 60)
 
 
+@pytest.mark.shows("memory.compaction.summary_tool_chars")
 @pytest.mark.parametrize("chars", [0, 100, 1000])
 def test_summary_tool_chars_limits_what_the_summariser_reads_of_a_result(chars):
     side = summariser(profile={"max_input_tokens": 100_000})
@@ -304,6 +224,7 @@ def test_summary_tool_chars_limits_what_the_summariser_reads_of_a_result(chars):
     assert most >= 5000 if chars == 0 else chars - 60 <= most <= chars + 300
 
 
+@pytest.mark.shows("memory.compaction.model")
 def test_compaction_model_names_the_summariser(monkeypatch):
     named = summariser()
     asked = []
@@ -321,6 +242,7 @@ def test_a_compaction_model_that_cannot_be_made_is_named_at_once():
         MemoryMiddleware(configured({"compaction.model": "nosuch:thing"}))
 
 
+@pytest.mark.shows("memory.compaction.prompt")
 @pytest.mark.parametrize("prompt", ["Kurz: {messages}", "{previous} and {messages} {not_a_slot} {}", "{messages}" * 2])
 def test_compaction_prompt_is_what_the_summariser_is_asked(prompt):
     side = summariser(profile={"max_input_tokens": 100_000})
@@ -332,6 +254,7 @@ def test_compaction_prompt_is_what_the_summariser_is_asked(prompt):
     assert "previous_summary" not in sent
 
 
+@pytest.mark.shows("memory.compaction.timeout_seconds")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 async def test_timeout_seconds_gives_a_summary_up(mode):
     side = Hanging(replies=GOOD)
@@ -344,6 +267,7 @@ async def test_timeout_seconds_gives_a_summary_up(mode):
     assert "SUMMARY-TEXT" in text_of(view)
 
 
+@pytest.mark.shows("memory.compaction.cache_ttl_seconds")
 @pytest.mark.parametrize("ttl,expected", [(0.01, 1), (300, 0)])
 def test_cache_ttl_seconds_decides_when_the_prompt_cache_is_cold(ttl, expected):
     bare = Bare({"context_window": 100_000, "compaction.cache_ttl_seconds": ttl, "pruning.protect_recent": 1})
@@ -358,6 +282,7 @@ def test_cache_ttl_seconds_decides_when_the_prompt_cache_is_cold(ttl, expected):
 # memory.budget
 
 
+@pytest.mark.shows("memory.budget.system_tokens")
 def test_system_tokens_are_kept_free():
     base = {"context_window": 8000, "budget.tools_tokens": 0}
     for tokens in (0, 3000):
@@ -368,6 +293,7 @@ def test_system_tokens_are_kept_free():
     assert compactions({**base, "budget.system_tokens": 3000}, CHAT[:24]) == 1
 
 
+@pytest.mark.shows("memory.budget.tools_tokens")
 def test_tools_tokens_are_kept_free():
     base = {"context_window": 8000, "budget.system_tokens": 0}
     for tokens in (0, 3000):
@@ -378,6 +304,7 @@ def test_tools_tokens_are_kept_free():
     assert compactions({**base, "budget.tools_tokens": 3000}, CHAT[:24]) == 1
 
 
+@pytest.mark.shows("memory.budget.response_tokens")
 @pytest.mark.parametrize("tokens", [0, 500, 1000])
 def test_response_tokens_are_kept_free(tokens):
     bare = Bare({"context_window": 8000, "budget.response_tokens": tokens})
@@ -390,6 +317,7 @@ def test_response_tokens_are_kept_free(tokens):
 # persistence
 
 
+@pytest.mark.shows("persistence.thread_db")
 async def test_thread_db_is_the_file_of_the_threads():
     config = RuntimeConfig.model_validate({"persistence": {"thread_db": "some/where/else.db"}})
     async with MemoryMiddleware.open(config) as memory:
@@ -442,6 +370,7 @@ def test_no_message_is_lost_when_everything_is_off():
     assert summaries_in(view) == 0
 
 
+@pytest.mark.shows("persistence.workspace")
 @pytest.mark.parametrize("name", ["memory", "deep/er/記憶"])
 async def test_workspace_is_where_bought_summaries_are_kept(tmp_path, name):
     folder = tmp_path / name
@@ -479,6 +408,7 @@ def lengths(view: list[AnyMessage]) -> list[int]:
     return [len(m.tool_calls[0]["args"]["content"]) for m in view if isinstance(m, AIMessage)]
 
 
+@pytest.mark.shows("memory.truncate_args.enabled")
 def test_truncate_args_is_off_until_it_is_switched_on():
     on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.keep_messages": 2}
     assert max(lengths(Bare({**on, "truncate_args.enabled": False}).sync(written(4)))) == 5000
@@ -486,18 +416,21 @@ def test_truncate_args_is_off_until_it_is_switched_on():
     assert max(lengths(Bare(on).sync(written(4)))[:-1]) <= 2000
 
 
+@pytest.mark.shows("memory.truncate_args.trigger_messages")
 @pytest.mark.parametrize(("trigger", "cut"), [(9, True), (10, False), (0, False)])
 def test_truncate_args_trigger_messages_is_when_it_begins(trigger, cut):
     on = {**TRUNCATE, "truncate_args.trigger_messages": trigger, "truncate_args.keep_messages": 0}
     assert (max(lengths(Bare(on).sync(written(4)))) < 5000) is cut
 
 
+@pytest.mark.shows("memory.truncate_args.trigger_tokens")
 @pytest.mark.parametrize(("trigger", "cut"), [(1000, True), (900_000, False), (0, False)])
 def test_truncate_args_trigger_tokens_is_when_it_begins(trigger, cut):
     on = {**TRUNCATE, "truncate_args.trigger_tokens": trigger, "truncate_args.keep_messages": 0}
     assert (max(lengths(Bare(on).sync(written(4)))) < 5000) is cut
 
 
+@pytest.mark.shows("memory.truncate_args.max_chars")
 @pytest.mark.parametrize("chars", [200, 1999, 4000])
 def test_truncate_args_max_chars_is_what_each_text_keeps(chars):
     on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.max_chars": chars}
@@ -506,6 +439,7 @@ def test_truncate_args_max_chars_is_what_each_text_keeps(chars):
     assert min(found) >= chars // 2
 
 
+@pytest.mark.shows("memory.truncate_args.keep_messages")
 @pytest.mark.parametrize(("keep", "whole"), [(0, 0), (2, 1), (4, 2), (20, 4)])
 def test_truncate_args_keep_messages_stay_whole(keep, whole):
     on = {**TRUNCATE, "truncate_args.trigger_messages": 1, "truncate_args.keep_messages": keep}
