@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from langgraph_memory.context.text import clean_text, one_line
 from langgraph_memory.errors import LangGraphMemoryError
 
 from .files import readable_size
@@ -23,6 +24,7 @@ LARGEST = 5_000_000
 PROBE = 8192
 """Bytes among which a NUL tells that a file is no text."""
 MOST_FILES = 20_000
+SHOWN_CHARS = 200
 SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
@@ -59,11 +61,12 @@ class Folder:
 
     def text(self, name: str) -> str:
         """The text of a file. Raises `FolderError`, which says why there is none."""
-        path = self._inside(name)
+        shown = repr(one_line(clean_text(name), SHOWN_CHARS))
         try:
-            return self._read(path, name)
-        except OSError as error:
-            raise FolderError(f"{name!r} cannot be read ({error.strerror or error}).") from error
+            return self._read(self._inside(name, shown), shown)
+        except (OSError, RuntimeError, ValueError) as error:
+            # A loop of links, a NUL, a name that is too long: no file of that name can be there.
+            raise FolderError(f"{shown} cannot be read ({getattr(error, 'strerror', None) or error}).") from error
 
     def _walk(self) -> Iterator[Path]:
         left = MOST_FILES
@@ -84,32 +87,27 @@ class Folder:
             return False
         return not any(path.is_relative_to(one) or str(path).startswith(f"{one}-") for one in self.private)
 
-    def _inside(self, name: str) -> Path:
-        if "\0" in name:
-            raise FolderError("A path holds no NUL character.")
-        try:
-            path = (self.root / name).resolve()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise FolderError(f"{name!r} is not a path that can be read.") from error
+    def _inside(self, name: str, shown: str) -> Path:
+        path = (self.root / name).resolve()
         if not path.is_relative_to(self.root):
-            raise FolderError(f"{name!r} is outside of the folder {self.root}; only files in it can be read.")
+            raise FolderError(f"{shown} is outside of the folder; only files in it can be read.")
         if not self._shown(path):
-            raise FolderError(f"{name!r} is hidden or belongs to the memory, and is not shown.")
+            raise FolderError(f"{shown} is hidden or belongs to the memory, and is not shown.")
         if path.is_dir():
-            raise FolderError(f"{name!r} is a folder; list_files lists what is in it.")
+            raise FolderError(f"{shown} is a folder; list_files lists what is in it.")
         return path
 
-    def _read(self, path: Path, name: str) -> str:
+    def _read(self, path: Path, shown: str) -> str:
         # No link and no pipe may have taken the place of what was looked at just now.
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise FolderError(f"{name!r} is not a regular file.")
+                raise FolderError(f"{shown} is not a regular file.")
             if status.st_size > LARGEST:
                 size, most = readable_size(status.st_size), readable_size(LARGEST)
-                raise FolderError(f"{name!r} has {size}; files above {most} are not read.")
+                raise FolderError(f"{shown} has {size}; files above {most} are not read.")
             data = file.read(LARGEST)
         if b"\0" in data[:PROBE]:
-            raise FolderError(f"{name!r} is a binary file of {readable_size(status.st_size)}, not a text.")
+            raise FolderError(f"{shown} is a binary file of {readable_size(status.st_size)}, not a text.")
         return data.decode("utf-8", "replace")

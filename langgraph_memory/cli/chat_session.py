@@ -8,7 +8,7 @@ shows them as failed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,9 +125,7 @@ class Chat:
     async def _run(self, request: HumanMessage | None) -> None:
         await self.settle(None)
         given = {MESSAGES: [request] if request else []}
-        stream: AsyncIterator[tuple[str, Any]] = self.graph.astream(
-            given, self.config, stream_mode=["messages", "updates"]
-        )
+        stream: Any = self.graph.astream(given, self.config, stream_mode=["messages", "updates"])
         async for mode, data in stream:
             if mode == "messages":
                 message, about = data
@@ -183,5 +181,5 @@ class Chat:
         if isinstance(error, LangGraphMemoryError):
             return text
         if getattr(error, "status_code", None) in (401, 403):
-            text += f" Check ${self.chosen.key or 'the key of the provider'}."
+            text += f" Check {f'${key}' if (key := self.chosen.key) else 'the key of the provider'}."
         return f"{self.chosen.label}: {text}"
