@@ -106,8 +106,12 @@ async def _search(chat: Chat, words: str) -> None:
 
 
 async def _memory(chat: Chat, arguments: str) -> None:
-    """As `lgm memory`, for the user of the chat."""
+    """As `lgm memory`, for the user of the chat; what it would ask has to be said, as the chat reads the input."""
     given = shlex.split(arguments) or ["show"]
+    if "-" in given:
+        raise ValueError("there is no standard input in a chat: give the text itself.")
+    if given[0] == "forget" and not {"--yes", "-y", "--help"} & set(given):
+        raise ValueError("this removes something for good: say so with /memory forget TEXT --yes.")
     app = typer.main.get_command(memory_commands.app)
     if given[0] not in app.commands and not given[0].startswith("-"):  # type: ignore[attr-defined]
         given = ["show", *given]

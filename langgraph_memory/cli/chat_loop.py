@@ -118,7 +118,8 @@ async def _line(chat: Chat, text: str) -> None:
 
 def _greet(chat: Chat, known: int, folder: Folder) -> None:
     how = f"goes on after {known:,} messages" if known else "a new thread"
-    chat.screen.note(f"thread {chat.thread_id} ({how}) · {chat.chosen.label} · user {chat.user} · {folder.root}")
+    whose = [f"user {chat.user}"] if chat.user else []
+    chat.screen.note(" · ".join([f"thread {chat.thread_id} ({how})", chat.chosen.label, *whose, str(folder.root)]))
     if chat.chosen.model is None:
         chat.screen.note("This is the demo: fixed rules that use real tools and real memory, no language model.")
     chat.screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves.")

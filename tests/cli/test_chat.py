@@ -155,6 +155,15 @@ def test_the_memory_of_the_user_is_looked_at_and_changed():
     assert "sloop" in lgm("memory", "show", "today", "--user", "ada").stdout
 
 
+def test_forgetting_by_a_command_has_to_be_meant():
+    demo("remember that Ada sails a sloop")
+    result = demo("/memory forget sloop", "/memory add -", "/memory show 'today")
+    assert [line.partition(": ")[0] for line in result.stderr.splitlines() if "Error" in line] == ["Error"] * 3
+    assert "sloop" in lgm("memory", "show", "today", "--user", "ada").stdout
+    demo("/memory forget sloop --yes")
+    assert "sloop" not in lgm("memory", "show", "today", "--user", "ada").stdout
+
+
 def test_threads_and_memories_are_searched():
     talk("Something about a brigantine.", thread="other")
     assert "brigantine" in demo("/search brigantine").stdout
@@ -258,3 +267,26 @@ def test_what_the_memory_keeps_is_not_shown_to_the_model():
     listing = next(message.text for message in stored("u") if isinstance(message, ToolMessage))
     assert "harbour.txt" in listing and "memory" not in listing
     assert "secret" not in result.stdout
+
+
+# What the documentation says
+
+DOC = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_every_command_and_option():
+    rows = re.findall(r"^\| `(/\w+)((?: [^`]*)?)` \|", DOC, re.MULTILINE)
+    assert {name: arguments.strip().replace("\\|", "|") for name, arguments in rows} == {
+        command.name: command.arguments for command in COMMANDS.values()
+    }
+    help = lgm("chat", "--help").stdout
+    options = set(re.findall(r"^\| `(--[\w-]+)", DOC, re.MULTILINE))
+    assert options == set(re.findall(r"--[a-z-]+", help)) - {"--help"}
+    assert set(re.findall(r"lgm chat.*?(--[a-z-]+)", DOC)) <= options
+
+
+def test_the_page_s_pipes_do_what_it_says():
+    lines = re.findall(r"^printf '(.*)' \| lgm (.*)$", DOC, re.MULTILINE)
+    assert len(lines) == 2
+    outs = [lgm(*command.split(), input=text.replace("\\n", "\n")).stdout for text, command in lines]
+    assert all("my boat is called Gull" in out for out in outs)
