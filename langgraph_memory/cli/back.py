@@ -60,11 +60,14 @@ def _print(place: Place, as_json: bool, hint: str) -> None:
     if as_json:
         print_json(place.to_json())
     else:
-        typer.echo(
-            f"{place.thread_id} is at {place.checkpoint_id}: {place.turns:,} turns, {place.messages:,} messages"
-            + (f" (was at {place.turns_before:,} turns)" if place.turns_before is not None else "")
-        )
+        typer.echo(described(place))
     if place.next:
         say(f"The next run goes on with: {', '.join(place.next)}")
     if hint:
         say(hint)
+
+
+def described(place: Place) -> str:
+    """Where a thread is, on a line."""
+    before = f" (was at {place.turns_before:,} turns)" if place.turns_before is not None else ""
+    return f"{place.thread_id} is at {place.checkpoint_id}: {place.turns:,} turns, {place.messages:,} messages{before}"

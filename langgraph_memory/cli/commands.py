@@ -12,7 +12,7 @@ import typer
 
 from langgraph_memory.errors import LangGraphMemoryError
 
-from . import back, config, log, look, maintain, memory, replay, search, threads, tree, verify
+from . import back, chat, config, log, look, maintain, memory, replay, search, threads, tree, verify
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
@@ -27,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("replay")(replay.replay)
+app.command()(chat.chat)
 app.add_typer(threads.app)
 for command in (log.log, look.context, look.view, tree.tree, back.rewind, back.undo, back.fork):
     app.command()(command)

@@ -125,7 +125,7 @@ def _step(request: str, turn: Sequence[BaseMessage]) -> tuple[str, list[tuple[st
     if not asked["grep"]:
         words = dict(REQUESTS).get(request, (request.split()[-1].strip("?"),))
         return "Now I search for the words that matter here.", [("grep", {"pattern": word}) for word in words]
-    pages = _pages(turn)
+    pages = pages_of(turn)
     if asked["read"] < min(READS, len(pages)):
         path, first = pages[asked["read"]]
         return f"{path} has hits; I read it from line {first}.", [("read", {"path": path, "start": first})]
@@ -140,20 +140,22 @@ def _remember(turn: Sequence[BaseMessage]) -> tuple[str, list[tuple[str, dict[st
     return f"Your first question was: {found[0].splitlines()[0].partition(': ')[2]}", []
 
 
-def _hits(turn: Sequence[BaseMessage]) -> list[tuple[str, int, str]]:
+def hits_of(turn: Sequence[BaseMessage]) -> list[tuple[str, int, str]]:
     """Path, line number and text of every hit of the turn."""
     text = "\n".join(str(m.content) for m in turn if isinstance(m, ToolMessage) and m.name == "grep")
     return [(path, int(line), hit) for path, line, hit in re.findall(r"^(\S+?):(\d+): (.*)$", text, re.MULTILINE)]
 
 
-def _pages(turn: Sequence[BaseMessage]) -> list[tuple[str, int]]:
+def pages_of(turn: Sequence[BaseMessage]) -> list[tuple[str, int]]:
     """Path and first line of the pages with hits, those with most hits first."""
-    pages = Counter((path, (line - 1) // PAGE * PAGE + 1) for path, line, _ in _hits(turn))
+    pages = Counter((path, (line - 1) // PAGE * PAGE + 1) for path, line, _ in hits_of(turn))
     return sorted(pages, key=lambda page: (-pages[page], page))
 
 
 def _answer(request: str, turn: Sequence[BaseMessage]) -> str:
-    places = [f"- {path}, line {line}: {hit}" for path, line, hit in _hits(turn) if hit.startswith(("def ", "class "))]
+    places = [
+        f"- {path}, line {line}: {hit}" for path, line, hit in hits_of(turn) if hit.startswith(("def ", "class "))
+    ]
     return "\n".join([f"{request} It is written here:", *places[:8]]) if places else "I found no definition of that."
 
 

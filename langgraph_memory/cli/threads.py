@@ -53,7 +53,7 @@ def list_(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
-        print_table(_table(rows), data_console())
+        print_table(table_of(rows), data_console())
     if file is None:
         say(none_here(settings))
     elif not rows:
@@ -68,7 +68,7 @@ async def _rows(file: Path) -> list[Listed]:
         return await listed(store)
 
 
-def _table(rows: list[Listed]) -> Table:
+def table_of(rows: list[Listed]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("thread", overflow="fold")
     for name in ("turns", "messages", "tokens", "branches", "size"):

@@ -31,17 +31,17 @@ def tree(
     from .database import with_store
     from .drawing import draw
 
-    nodes, turns = with_store(config, lambda store: _read(store, thread))
+    nodes, turns = with_store(config, lambda store: read(store, thread))
     if as_json:
         print_json([node.to_json() for node in nodes])
         return
     console = data_console()
     for drawn in draw(nodes, turns, all=all):
-        console.print(_line(drawn, console.width), soft_wrap=True)
+        console.print(line(drawn, console.width), soft_wrap=True)
     say(f"● is the way to the newest checkpoint. `{program()} rewind {thread} CHECKPOINT` goes back to any of them.")
 
 
-async def _read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[str, Turn]]:
+async def read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[str, Turn]]:
     """The checkpoints of a thread, and the turn that each of them stands in."""
     from langgraph_memory.threads.tree import leaves
 
@@ -68,7 +68,8 @@ async def _read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[st
     return nodes, found
 
 
-def _line(drawn: Drawn, width: int) -> Text:
+def line(drawn: Drawn, width: int) -> Text:
+    """A line of the tree, with as much of the request as `width` has room for."""
     from langgraph_memory.context.text import one_line
 
     from .drawing import ACTIVE, OTHER
@@ -80,9 +81,9 @@ def _line(drawn: Drawn, width: int) -> Text:
     labels = "".join(f" · {label}" for label in _labels(node))
     room = width - len(head) - len(labels) - 3
     request = f" · {one_line(turn.request, room)}" if turn and room >= NARROWEST else ""
-    line = Text(head, style="bold" if node.active else "dim")
-    line.append(labels, style="bold yellow")
-    return line.append(request)
+    shown = Text(head, style="bold" if node.active else "dim")
+    shown.append(labels, style="bold yellow")
+    return shown.append(request)
 
 
 def _labels(node: Node) -> list[str]:

@@ -76,13 +76,18 @@ class Watch:
 
 def decision(event: MemoryEvent) -> str | None:
     """The line for an event that changed the view; None for other events."""
+    change = changed(event)
+    return None if change is None else f"{event.thread_id}: {change}"
+
+
+def changed(event: MemoryEvent) -> str | None:
+    """The same, without the thread."""
     before, after = event.before, event.after
     if before is None or after is None:
         return None
     done = {"summarised": after.compacted, "trimmed": after.trimmed, "cleared": after.cleared}
     counts = ", ".join(f"{number} {name}" for name, number in done.items() if number)
     how = f" ({event.reason})" if event.reason != event.name else ""
-    return (
-        f"{event.thread_id}: message {after.messages}: {event.name}{how}, "
-        f"{before.total:,} → {after.total:,} tokens" + (f"; now {counts}" if counts else "")
+    return f"message {after.messages}: {event.name}{how}, {before.total:,} → {after.total:,} tokens" + (
+        f"; now {counts}" if counts else ""
     )

@@ -20,6 +20,7 @@ from .recorded import assistant, lgm, user, write
 
 COMMANDS = (
     "replay",
+    "chat",
     "log",
     "context",
     "view",
