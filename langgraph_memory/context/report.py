@@ -58,6 +58,11 @@ class ContextReport:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "usage_ratio": round(self.usage_ratio, 4)}
 
+    def _repr_html_(self) -> str:
+        from ..html import report_html
+
+        return report_html(self)
+
 
 def report(history: History, scope: Scope, budget: TokenBudget, before: Scope | None = None) -> ContextReport:
     """Report on the view of `history` under `scope`; `before` are the decisions the last call was made under."""

@@ -1,0 +1,53 @@
+"""What `ThreadStore` lists: lists like any other, which a notebook shows as a table or a tree."""
+
+from __future__ import annotations
+
+from typing import Any, Self, SupportsIndex, TypeVar, overload
+
+from langchain_core.messages import BaseMessage
+
+from .shapes import Hit, Node, ThreadRow
+
+T = TypeVar("T")
+
+
+class Listed(list[T]):
+    """A list whose slices are of its kind, so that they show as it does."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice[Any, Any, Any], /) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice[Any, Any, Any], /) -> T | Self:
+        found: Any = super().__getitem__(index)
+        return type(self)(found) if isinstance(index, slice) else found
+
+
+class Threads(Listed[ThreadRow]):
+    def _repr_html_(self) -> str:
+        from ..html import threads_html
+
+        return threads_html(self)
+
+
+class Messages(Listed[BaseMessage]):
+    def _repr_html_(self) -> str:
+        from ..html import messages_html
+
+        return messages_html(self)
+
+
+class Tree(Listed[Node]):
+    def _repr_html_(self) -> str:
+        from ..html import tree_html
+
+        return tree_html(self)
+
+
+class Hits(Listed[Hit]):
+    def _repr_html_(self) -> str:
+        from ..html import hits_html
+
+        return hits_html(self)
