@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .context.text import clean_text, message_text, one_line, to_json
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEAD_ROWS, TAIL_ROWS = 20, 40
 """Rows of a long list that are shown, from its beginning and from its end."""
-TEXT_CHARS = 160
+TEXT_CHARS, CALL_CHARS = 160, 80
 
 COLOURS = {
     "system": "#9c6ade",
@@ -43,6 +43,7 @@ LINES = {"+": "#3fa35b", "-": "#d05c5c", "@": "#4c8bf5"}
 
 CELL = "padding:.1em .6em;vertical-align:top;text-align:"
 FAINT = "opacity:.65"
+MONO = "font-family:monospace"
 CONTROLS = dict.fromkeys([*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)], "\N{REPLACEMENT CHARACTER}")
 """Characters that HTML does not have."""
 
@@ -106,6 +107,16 @@ def left_out(count: int) -> list[Html]:
 # A report
 
 
+def report_lines(report: ContextReport) -> list[str]:
+    """What the report says, for where there is no HTML."""
+    sizes = {**report.parts, "reserve": report.reserve, "free": report.free}
+    return [
+        f"{report.total:,} of {report.window:,} tokens ({report.usage_ratio:.0%})",
+        ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size),
+        f"{report.messages:,} messages, {report.view_messages:,} in the view: {_done(report)}",
+    ]
+
+
 def report_html(report: ContextReport) -> str:
     """Where the window goes: a bar, its legend, and what was done to the messages."""
     sizes = {**report.parts, "reserve": report.reserve, "free": report.free}
@@ -120,11 +131,12 @@ def report_html(report: ContextReport) -> str:
         for name, size in sizes.items()
     ]
     estimate = "" if report.exact else " (estimate)"
+    title, _, done = report_lines(report)
     return box(
-        heading(f"{report.total:,} of {report.window:,} tokens ({report.usage_ratio:.0%})"),
+        heading(title),
         element("div", *pieces, style="display:flex;height:.9em;margin:.3em 0"),
         table(("", "part", "tokens", "of the window"), rows, numbers=(2, 3)),
-        element("div", f"{report.messages:,} messages, {report.view_messages:,} in the view: {_done(report)}"),
+        element("div", done),
         faint(f"compaction above {report.trigger:,} tokens; counted with {report.counter}{estimate}"),
     )
 
@@ -161,16 +173,31 @@ def messages_html(messages: Sequence[BaseMessage]) -> str:
     return box(table(("", "", f"{len(messages):,} messages"), cells, numbers=(0,)), *left_out(missing))
 
 
+class Said(NamedTuple):
+    """A message in short."""
+
+    who: str
+    text: str
+    calls: tuple[str, ...]
+
+    @classmethod
+    def of(cls, message: BaseMessage) -> Said:
+        who = message.name or message.type if message.type == "tool" else message.type
+        calls = (
+            f"{call['name']}({one_line(to_json(call['args']), 80)})" for call in getattr(message, "tool_calls", ())
+        )
+        return cls(who, one_line(message_text(message), TEXT_CHARS), tuple(calls))
+
+    @property
+    def line(self) -> str:
+        return f"{self.who}: " + " ".join([self.text, *(f"→ {call}" for call in self.calls)]).strip()
+
+
 def _message(message: BaseMessage) -> tuple[Html, Html]:
-    role = message.type
-    text = one_line(message_text(message), TEXT_CHARS)
-    calls = [f"{call['name']}({one_line(to_json(call['args']), 80)})" for call in getattr(message, "tool_calls", ())]
-    colour = COLOURS.get(role, COLOURS["other"])
-    said = [element("div", text)] if text else []
-    return (
-        element("span", message.name or role if role == "tool" else role, style=f"color:{colour}"),
-        Html("".join([*said, *(element("div", element("code", f"→ {call}")) for call in calls)])),
-    )
+    said, colour = Said.of(message), COLOURS.get(message.type, COLOURS["other"])
+    parts = [element("div", said.text)] if said.text else []
+    parts += [element("div", element("code", f"→ {call}")) for call in said.calls]
+    return element("span", said.who, style=f"color:{colour}"), Html("".join(parts))
 
 
 def hits_html(hits: Sequence[Hit]) -> str:
@@ -181,27 +208,48 @@ def hits_html(hits: Sequence[Hit]) -> str:
 # Checkpoints
 
 
-def tree_html(nodes: Sequence[Node]) -> str:
+class CheckpointLine(NamedTuple):
+    """A line of a tree."""
+
+    node: Node
+    drawn: str
+    labels: str
+
+    @property
+    def text(self) -> str:
+        return self.drawn + self.labels
+
+
+def checkpoint_lines(nodes: Sequence[Node]) -> list[CheckpointLine]:
     """The tree, as `lgm tree` draws it; the numbers are the places of its checkpoints in the list."""
-    from .threads.drawing import draw
+    from .threads.drawing import draw, labels, mark
 
     places = {node.checkpoint_id: place for place, node in enumerate(nodes)}
-    drawn = list(draw(nodes))
-    shown, missing = ends(len(drawn))
-    lines = [_checkpoint(places, drawn[place].lead, drawn[place].node) for place in shown]
+    return [
+        CheckpointLine(
+            node,
+            f"{lead}{mark(node)} [{places[node.checkpoint_id]}]  {node.messages} messages",
+            "".join(f" · {label}" for label in labels(node)),
+        )
+        for lead, node in ((one.lead, one.node) for one in draw(nodes))
+    ]
+
+
+def tree_html(nodes: Sequence[Node]) -> str:
+    lines = checkpoint_lines(nodes)
+    shown, missing = ends(len(lines))
     return box(
-        element("div", *lines, style="font-family:monospace;white-space:pre;overflow-x:auto"),
+        element(
+            "div", *(_checkpoint(lines[place]) for place in shown), style=f"{MONO};white-space:pre;overflow-x:auto"
+        ),
         *left_out(missing),
         faint("● the way to the newest checkpoint; [n] is the place in the list"),
     )
 
 
-def _checkpoint(places: dict[str, int], lead: str, node: Node) -> Html:
-    from .threads.drawing import labels, mark
-
-    said = f"{lead}{mark(node)} [{places[node.checkpoint_id]}]  {node.messages} messages"
-    marked = element("b", "".join(f" · {label}" for label in labels(node)))
-    return element("div", said, marked, style="" if node.active else FAINT, title=node.checkpoint_id)
+def _checkpoint(line: CheckpointLine) -> Html:
+    style = "" if line.node.active else FAINT
+    return element("div", line.drawn, element("b", line.labels), style=style, title=line.node.checkpoint_id)
 
 
 # Differences
@@ -210,7 +258,7 @@ def _checkpoint(places: dict[str, int], lead: str, node: Node) -> Html:
 def diff_html(text: str) -> str:
     """A unified diff with its lines in colour."""
     lines = [element("div", line or " ", style=_coloured(line)) for line in text.splitlines()]
-    return box(element("div", *lines, style="font-family:monospace;white-space:pre-wrap") if lines else "no change")
+    return box(element("div", *lines, style=f"{MONO};white-space:pre-wrap") if lines else "no change")
 
 
 def _coloured(line: str) -> str:

@@ -63,6 +63,11 @@ class ContextReport:
 
         return report_html(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from ..html import report_lines
+
+        printer.text("\n".join(report_lines(self)))
+
 
 def report(history: History, scope: Scope, budget: TokenBudget, before: Scope | None = None) -> ContextReport:
     """Report on the view of `history` under `scope`; `before` are the decisions the last call was made under."""

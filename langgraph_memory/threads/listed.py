@@ -1,4 +1,4 @@
-"""What `ThreadStore` lists: lists like any other, which a notebook shows as a table or a tree."""
+"""What `ThreadStore` lists: lists like any other, which a notebook shows as a table or a tree, and IPython in lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ class Listed(list[T]):
         found: Any = super().__getitem__(index)
         return type(self)(found) if isinstance(index, slice) else found
 
+    def lines(self) -> list[str]:
+        """What IPython shows where there is no HTML."""
+        return [repr(one) for one in self]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("\n".join(self.lines()) or "[]")
+
 
 class Threads(Listed[ThreadRow]):
+    def lines(self) -> list[str]:
+        return [f"{row.thread_id}: {row.turns} turns, {row.messages} messages, {row.branches} branches" for row in self]
+
     def _repr_html_(self) -> str:
         from ..html import threads_html
 
@@ -33,6 +43,11 @@ class Threads(Listed[ThreadRow]):
 
 
 class Messages(Listed[BaseMessage]):
+    def lines(self) -> list[str]:
+        from ..html import Said
+
+        return [f"[{place}] {Said.of(message).line}" for place, message in enumerate(self)]
+
     def _repr_html_(self) -> str:
         from ..html import messages_html
 
@@ -40,6 +55,11 @@ class Messages(Listed[BaseMessage]):
 
 
 class Tree(Listed[Node]):
+    def lines(self) -> list[str]:
+        from ..html import checkpoint_lines
+
+        return [line.text for line in checkpoint_lines(self)]
+
     def _repr_html_(self) -> str:
         from ..html import tree_html
 
@@ -47,6 +67,9 @@ class Tree(Listed[Node]):
 
 
 class Hits(Listed[Hit]):
+    def lines(self) -> list[str]:
+        return [f"{hit.thread_id}, {hit.role}: {hit.excerpt}" for hit in self]
+
     def _repr_html_(self) -> str:
         from ..html import hits_html
 
