@@ -24,7 +24,7 @@ class Bought:
     def origin(self, boundary: str, text: str) -> str:
         """Where the summary of the messages up to `boundary` is from; empty where that is not known."""
         query = "SELECT model, created, text FROM summaries WHERE boundary = ? ORDER BY rowid"
-        rows = self._read(lambda db: db.execute(query, (boundary,)).fetchall(), [])
+        rows: list[tuple[str, float, str]] = self._read(lambda db: db.execute(query, (boundary,)).fetchall(), [])
         # A long text may have been shortened in the middle.
         same = [row for row in rows if row[2] == text] or [row for row in rows if row[2][:200] == text[:200]]
         if not same:
