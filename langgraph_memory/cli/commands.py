@@ -12,7 +12,22 @@ import typer
 
 from langgraph_memory.errors import LangGraphMemoryError
 
-from . import back, config, log, look, maintain, memory, replay, search, threads, tree, verify
+from . import (
+    back,
+    compact,
+    config,
+    differ,
+    log,
+    look,
+    maintain,
+    memory,
+    replay,
+    search,
+    status,
+    threads,
+    tree,
+    verify,
+)
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
@@ -28,7 +43,18 @@ app = typer.Typer(
 )
 app.command("replay")(replay.replay)
 app.add_typer(threads.app)
-for command in (log.log, look.context, look.view, tree.tree, back.rewind, back.undo, back.fork):
+for command in (
+    status.status,
+    log.log,
+    look.context,
+    look.view,
+    differ.diff,
+    tree.tree,
+    back.rewind,
+    back.undo,
+    back.fork,
+    compact.compact,
+):
     app.command()(command)
 app.command()(search.search)
 app.add_typer(memory.app)
