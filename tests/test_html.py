@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_memory import MemoryMiddleware, ThreadSaver, ThreadStore, Workspace
+from langgraph_memory.context.viewdiff import ViewDiff
 from langgraph_memory.html import HEAD_ROWS, TAIL_ROWS, Html, element, table
 from langgraph_memory.longterm.history import Diff
 from langgraph_memory.threads import Hit, Node, ThreadRow
@@ -126,6 +127,48 @@ async def talk(saver: ThreadSaver, *messages: Any, thread: str = "t") -> None:
         {"messages": Messages([HumanMessage(m) if isinstance(m, str) else m for m in messages])},
         {"configurable": {"thread_id": thread}},
     )
+
+
+def test_two_views_show_what_was_decided_between_them() -> None:
+    memory = MemoryMiddleware({"memory": {"context_window": 10_000}})
+    said = [HumanMessage(f"{EVIL} {number}", id=f"m{number}") for number in range(5)]
+    before, after = (
+        memory.explain({"messages": messages, "memory_record": {}}) for messages in (said, [*said[:4], AIMessage(EVIL)])
+    )
+    read = Reader(before._repr_html_())
+    assert "of 10,000 tokens" in read.text and read.text.count("<script>") == 5
+    diff = ViewDiff.of(before, after)
+    read = Reader(diff._repr_html_())
+    assert "A prompt cache breaks at message 5 of the view" in read.text
+    assert "1–4" in read.text and "4 messages" in read.text
+    assert {"script", "img"}.isdisjoint(read.names)
+    assert "The same view." in Reader(ViewDiff.of(before, before)._repr_html_()).text
+
+
+class Printer:
+    text_ = ""
+
+    def text(self, text: str) -> None:
+        self.text_ += text
+
+
+@pytest.mark.parametrize("name", [name for name in evil_values() if name != "diff"])
+def test_where_there_is_no_html_there_are_lines(name: str) -> None:
+    printer = Printer()
+    value = evil_values()[name]
+    value._repr_pretty_(printer, False)
+    assert printer.text_.count("\n") == len(value) - 1
+    assert "Row(" not in printer.text_ and "Message(" not in printer.text_
+
+
+def test_a_report_and_a_view_are_a_few_lines_without_html() -> None:
+    memory = MemoryMiddleware({"memory": {"context_window": 10_000}})
+    state = {"messages": [HumanMessage("hello", id="m")], "memory_record": {}}
+    report, view = memory.report(state), memory.explain(state)
+    for value, lines in ((report, 3), (view, 2), (ViewDiff.of(view, view), 1)):
+        printer = Printer()
+        value._repr_pretty_(printer, False)
+        assert len(printer.text_.splitlines()) == lines
 
 
 def test_a_tree_names_checkpoints_by_their_places_in_the_list() -> None:

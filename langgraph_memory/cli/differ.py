@@ -73,7 +73,7 @@ def _lines(found: ViewDiff) -> Iterator[Text]:
             yield Text(f"  {_numbers(changes)}: {len(changes):,} messages the same, {tokens:,} tokens", "dim")
         else:
             yield from map(_line, changes)
-    yield Text(_break(found), style="bold")
+    yield Text(found.verdict, style="bold")
 
 
 def _numbers(changes: Sequence[Change]) -> str:
@@ -90,15 +90,6 @@ def _line(change: Change) -> Text:
     elif change.what == "gone":
         tokens = f"{change.tokens_before:,} tokens"
     return Text(f"{SIGNS[change.what]} {number}. {change.role}{place}{how} · {tokens}", COLOURS[change.what])
-
-
-def _break(found: ViewDiff) -> str:
-    if found.same:
-        return "The same view."
-    kept = f"{found.stable:,} messages, {found.stable_tokens:,} tokens"
-    if found.first_changed is None:
-        return f"A prompt cache holds: one goes on where the other ends ({kept} in common)."
-    return f"A prompt cache breaks at message {found.first_changed} of the view: before it are {kept}."
 
 
 def _parts(found: ViewDiff) -> Table:

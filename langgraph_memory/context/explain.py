@@ -92,6 +92,16 @@ class ExplainedView:
     covered: int
     """Messages of the thread that the summary stands for."""
 
+    def _repr_html_(self) -> str:
+        from ..display import view_html
+
+        return view_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from ..display import view_lines
+
+        printer.text("\n".join(view_lines(self)))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "total": self.report.total,

@@ -59,12 +59,12 @@ class ContextReport:
         return {**asdict(self), "usage_ratio": round(self.usage_ratio, 4)}
 
     def _repr_html_(self) -> str:
-        from ..html import report_html
+        from ..display import report_html
 
         return report_html(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        from ..html import report_lines
+        from ..display import report_lines
 
         printer.text("\n".join(report_lines(self)))
 

@@ -74,6 +74,26 @@ class ViewDiff:
         """Whether both views are the same to the model."""
         return all(change.what == "same" for change in self.changes)
 
+    @property
+    def verdict(self) -> str:
+        """Where a prompt cache breaks."""
+        if self.same:
+            return "The same view."
+        kept = f"{self.stable:,} messages, {self.stable_tokens:,} tokens"
+        if self.first_changed is None:
+            return f"A prompt cache holds: one goes on where the other ends ({kept} in common)."
+        return f"A prompt cache breaks at message {self.first_changed} of the view: before it are {kept}."
+
+    def _repr_html_(self) -> str:
+        from ..display import view_diff_html
+
+        return view_diff_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from ..display import view_diff_lines
+
+        printer.text("\n".join(view_diff_lines(self)))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "same": self.same,

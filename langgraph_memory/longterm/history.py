@@ -38,7 +38,7 @@ class Diff(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from ..html import diff_html
+        from ..display import diff_html
 
         return diff_html(self)
 

@@ -37,31 +37,31 @@ class Threads(Listed[ThreadRow]):
         return [f"{row.thread_id}: {row.turns} turns, {row.messages} messages, {row.branches} branches" for row in self]
 
     def _repr_html_(self) -> str:
-        from ..html import threads_html
+        from .display import threads_html
 
         return threads_html(self)
 
 
 class Messages(Listed[BaseMessage]):
     def lines(self) -> list[str]:
-        from ..html import Said
+        from .display import Said
 
         return [f"[{place}] {Said.of(message).line}" for place, message in enumerate(self)]
 
     def _repr_html_(self) -> str:
-        from ..html import messages_html
+        from .display import messages_html
 
         return messages_html(self)
 
 
 class Tree(Listed[Node]):
     def lines(self) -> list[str]:
-        from ..html import checkpoint_lines
+        from .display import checkpoint_lines
 
         return [line.text for line in checkpoint_lines(self)]
 
     def _repr_html_(self) -> str:
-        from ..html import tree_html
+        from .display import tree_html
 
         return tree_html(self)
 
@@ -71,6 +71,6 @@ class Hits(Listed[Hit]):
         return [f"{hit.thread_id}, {hit.role}: {hit.excerpt}" for hit in self]
 
     def _repr_html_(self) -> str:
-        from ..html import hits_html
+        from .display import hits_html
 
         return hits_html(self)

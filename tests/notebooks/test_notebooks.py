@@ -86,7 +86,9 @@ def test_a_long_run_stays_inside_the_window_that_the_same_run_without_the_memory
     assert "pruned" in text and "compacted" in text
     assert "True\nYou asked: Where does the event loop run" in text
     assert len(shown(notebook, "image/png")) == 1
-    assert any("→ recall(" in html for html in shown(notebook, "text/html"))
+    htmls = shown(notebook, "text/html")
+    assert any("→ recall(" in html for html in htmls)
+    assert any("A prompt cache breaks at message" in html and "covered by the summary" in html for html in htmls)
     assert kinds(notebook) == kinds(kept("1-long-agent-run"))
 
 
