@@ -58,7 +58,9 @@ class OfflineModel(BaseChatModel):
     side_requests: list[Request] = Field(default_factory=list)
     """For summaries and memories, which the memory asks for."""
     before: list[BaseMessage] = Field(default_factory=list)
+    """What the newest of the agent's requests held."""
     sizes: dict[str, int] = Field(default_factory=dict)
+    """Tokens of messages that were counted."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)

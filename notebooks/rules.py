@@ -1,10 +1,11 @@
-"""The rules that the offline model answers by: three small agents that see nothing but what they are sent."""
+"""The rules that the offline model answers by: four small agents that see nothing but what they are sent."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -70,20 +71,16 @@ def _look_back(sent: Sequence[BaseMessage]) -> AIMessage:
     if first.text in QUESTIONS:
         return AIMessage(f"You asked: {first.text}")
     if isinstance(sent[-1], ToolMessage):
-        return AIMessage(f"You asked: {min(QUESTIONS, key=lambda one: sent[-1].text.find(one) % 10**9)}")
+        found = [question for question in QUESTIONS if question in sent[-1].text]
+        return AIMessage(f"You asked: {min(found, key=sent[-1].text.find)}" if found else "I cannot find it.")
     return _step(sent, "That was long ago; I look it up.", "recall", ref="history", pattern=r"\?$", limit=600)
 
 
 def _step(sent: Sequence[BaseMessage], text: str, name: str, **args: object) -> AIMessage:
     number = sum(isinstance(message, AIMessage) for message in sent)
-    return AIMessage(text, tool_calls=[{"name": name, "args": args, "id": f"call-{hash_of(sent)}-{number}"}])
-
-
-def hash_of(sent: Sequence[BaseMessage]) -> str:
-    """Tells requests apart, so that no two calls have the same id."""
-    from hashlib import blake2b
-
-    return blake2b("\n".join(message.text for message in sent[-3:]).encode(), digest_size=4).hexdigest()
+    # After a compaction the request is short again, so its length alone would give two calls the same id.
+    digest = blake2b("\n".join(message.text for message in sent[-3:]).encode(), digest_size=4).hexdigest()
+    return AIMessage(text, tool_calls=[{"name": name, "args": args, "id": f"call-{digest}-{number}"}])
 
 
 # A cashier: adds up what was spent

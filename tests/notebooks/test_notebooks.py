@@ -13,6 +13,7 @@ pytest.importorskip("nbclient", reason="the notebooks are run by nbclient: pip i
 
 import nbformat
 
+from notebooks.offline import OfflineModel, choose_model
 from notebooks.run import HERE, digest, executed, notebooks
 
 NAMES = [path.stem for path in notebooks()]
@@ -135,6 +136,15 @@ def literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return None
+
+
+def test_a_variable_alone_names_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda name: f"the model {name}")
+    monkeypatch.setenv("OPENAI_API_KEY", "a key alone changes nothing")
+    monkeypatch.delenv("NOTEBOOK_MODEL", raising=False)
+    assert isinstance(choose_model(str), OfflineModel)
+    monkeypatch.setenv("NOTEBOOK_MODEL", "openai:gpt-5.5")
+    assert choose_model(str) == "the model openai:gpt-5.5"
 
 
 # What is kept
