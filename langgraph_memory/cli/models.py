@@ -13,7 +13,9 @@ def named_model(name: str | None, key: str = OPTION) -> Model | None:
     try:
         return resolve_model(name, key)
     except ConfigError as error:
+        # What a provider has to say may take several paragraphs.
+        reason = " ".join(str(error.__cause__).split()).rstrip(".")
         raise ConfigError(
-            f"{key}: {name!r} cannot be used: {str(error.__cause__).rstrip('.')}. Allowed is PROVIDER:NAME of an "
+            f"{key}: {name!r} cannot be used: {reason}. Allowed is PROVIDER:NAME of an "
             "installed LangChain provider with its key set."
         ) from error
