@@ -53,15 +53,16 @@ def _run(
     thread: str, dry_run: bool, focus: str | None, model: str | None, user: str | None, config: Path | None
 ) -> Compaction:
     from langgraph_memory.config import load_config
-    from langgraph_memory.models import resolve_model
 
     from . import compacting
     from .database import with_store
+    from .models import OPTION, named_model
 
     settings = load_config(config).config
+    key = OPTION if model else "memory.compaction.model"
     model = model or settings.memory.compaction.model
-    side = None if dry_run else resolve_model(model, "--model")
     loaded = with_store(config, lambda store: compacting.load(store, thread))
+    side = None if dry_run else named_model(model, key)
     plan = compacting.planned(settings, thread, loaded.values, focus=focus, model=model)
     if dry_run or not plan.rung:
         return plan

@@ -25,7 +25,8 @@ def complete_thread(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_checkpoint(ctx: typer.Context, incomplete: str) -> list[str]:
     """Checkpoints of the thread that was named before, the newest first."""
-    thread = ctx.params.get("thread")
+    # An option whose value is being typed ends the parsing: what stands before it is left as it was written.
+    thread = ctx.params.get("thread") or next(iter(ctx.args), None)
     return _read(ctx, CHECKPOINTS, thread, len(incomplete), incomplete, MOST) if thread else []
 
 

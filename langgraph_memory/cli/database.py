@@ -66,8 +66,10 @@ async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[
 
 
 def database_of(config: RuntimeConfig) -> Path | None:
-    """The file of the threads; None where it does not exist."""
+    """The file of the threads; None where it does not exist. Raises `DatabaseUnusableError` for a folder."""
     file = Path(database_path(config))
+    if file.is_dir():
+        raise DatabaseUnusableError(f"{file}: is a folder, not the database of threads. {ELSEWHERE}")
     return file.absolute() if file.is_file() else None
 
 
