@@ -50,10 +50,9 @@ class Said(NamedTuple):
     @classmethod
     def of(cls, message: BaseMessage) -> Said:
         who = message.name or message.type if message.type == "tool" else message.type
-        calls = (
-            f"{call['name']}({one_line(to_json(call['args']), 80)})" for call in getattr(message, "tool_calls", ())
-        )
-        return cls(who, one_line(message_text(message), TEXT_CHARS), tuple(calls))
+        calls = getattr(message, "tool_calls", ())
+        called = (f"{call['name']}({one_line(to_json(call['args']), CALL_CHARS)})" for call in calls)
+        return cls(who, one_line(message_text(message), TEXT_CHARS), tuple(called))
 
     @property
     def line(self) -> str:
