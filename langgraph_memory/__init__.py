@@ -1,5 +1,6 @@
 """Memory for LangGraph agents: what the model sees stays small, valid and stable; what happened stays whole."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from .config import RuntimeConfig
+    from .context.explain import ExplainedView
     from .context.report import ContextReport
+    from .context.viewdiff import ViewDiff
     from .errors import ConfigError, ContextBudgetError, LangGraphMemoryError
     from .events import MemoryEvent
     from .longterm.entry import Entry
@@ -19,11 +22,32 @@ if TYPE_CHECKING:
     from .threads.followups import FollowUps
     from .threads.queue import ThreadQueue
 
+OLDEST_PYTHON = (3, 11)
+
+
+def _refuse_old_python(version: "tuple[int, ...]" = tuple(sys.version_info[:2])) -> None:
+    """Say so where Python is too old: pip refuses to install there, but a checkout can be imported.
+
+    Nothing above this line may need a newer Python than 3.8. A program of ours ends with one line.
+    """
+    if version >= OLDEST_PYTHON:
+        return
+    needed, found = (".".join(map(str, each)) for each in (OLDEST_PYTHON, version))
+    text = f"langgraph_memory needs Python {needed} or newer, and this is {found} ({sys.executable})."
+    if sys.argv[0] == "-m" or sys.argv[0].endswith(("/lgm", "/langgraph-memory")):
+        sys.stderr.write(f"Error: {text}\n")
+        raise SystemExit(2)
+    raise ImportError(text)
+
+
+_refuse_old_python()
+
 __all__ = [
     "ConfigError",
     "ContextBudgetError",
     "ContextReport",
     "Entry",
+    "ExplainedView",
     "FollowUps",
     "LangGraphMemoryError",
     "MemoryEvent",
@@ -34,6 +58,7 @@ __all__ = [
     "ThreadQueue",
     "ThreadSaver",
     "ThreadStore",
+    "ViewDiff",
     "Workspace",
     "create_checkpointer",
 ]
@@ -43,6 +68,7 @@ _HOMES = {
     "ContextBudgetError": "errors",
     "ContextReport": "context.report",
     "Entry": "longterm.entry",
+    "ExplainedView": "context.explain",
     "FollowUps": "threads.followups",
     "LangGraphMemoryError": "errors",
     "MemoryEvent": "events",
@@ -53,6 +79,7 @@ _HOMES = {
     "ThreadQueue": "threads.queue",
     "ThreadSaver": "threads",
     "ThreadStore": "threads",
+    "ViewDiff": "context.viewdiff",
     "Workspace": "longterm.workspace",
 }
 

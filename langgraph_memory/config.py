@@ -689,6 +689,18 @@ def _parsed(text: str, label: str) -> Any:
         # NaN, Infinity and 1e999 become floats here, which the fields refuse by name.
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{label}: line {error.lineno}, column {error.colno}: not JSON ({error.msg})") from error
+        where = f"{label}: line {error.lineno}, column {error.colno}"
+        raise ConfigError(f"{where}: not JSON ({error.msg}){_remedy(text, error.pos)}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{label}: not usable as JSON ({error})") from error
+
+
+def _remedy(text: str, position: int) -> str:
+    """What to do about the usual faults of JSON that was written by hand."""
+    here, before = text[position:].lstrip(), text[:position].rstrip()
+    if here.startswith(("//", "/*", "#")):
+        return "; JSON has no comments: remove them"
+    # Newer Pythons point to the comma, older ones to what follows it.
+    if (before.endswith(",") and here[:1] in ("}", "]")) or (here[:1] == "," and here[1:].lstrip()[:1] in ("}", "]")):
+        return "; remove the comma in front of the bracket"
+    return "; names and texts stand in double quotes" if here.startswith("'") else ""

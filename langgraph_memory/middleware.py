@@ -43,6 +43,7 @@ from .background import Background
 from .cache import FileCache
 from .caches import Caches, Known
 from .config import RuntimeConfig
+from .context.explain import ExplainedView, explained
 from .context.history import History
 from .context.learn import answering_model
 from .context.memories import remembering
@@ -418,6 +419,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         """Where the window goes for `state`. Pure; raises as `view` does."""
         known = self._looked_at(state, config)
         return report(known.history, known.scope, self._steps.budget_then(known))
+
+    def explain(self, state: Any, config: RunnableConfig | None = None, *, bought: str = "") -> ExplainedView:
+        """What `view` gives, message by message, and why each part of it is there. Pure; raises as `view` does.
+
+        `bought` says where the text of the summary is from, if that is known.
+        """
+        known = self._looked_at(state, config)
+        budget = self._steps.budget_then(known)
+        return explained(known.history, known.scope, budget, self.config.memory, bought=bought)
 
     async def compact(
         self, graph: Any, config: RunnableConfig, focus: str | None = None, *, as_node: str | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .called import program
+from .completing import complete_checkpoint
 from .console import print_json, say
 from .options import AtOption, ConfigOption, JsonOption, ThreadArgument
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 def rewind(
     thread: ThreadArgument,
     checkpoint: Annotated[
-        str | None, typer.Argument(metavar="[CHECKPOINT]", help="Where to go back to, as `lgm tree` shows it.")
+        str | None,
+        typer.Argument(
+            metavar="[CHECKPOINT]",
+            help="Where to go back to, as `lgm tree` shows it.",
+            autocompletion=complete_checkpoint,
+        ),
     ] = None,
     turns: Annotated[int | None, typer.Option(metavar="N", min=1, help="Go back N turns instead.")] = None,
     as_json: JsonOption = False,

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.opening import database_path
+from langgraph_memory.threads.drawing import draw
 
 from . import going
 from . import memory as memory_commands
@@ -21,7 +22,6 @@ from .back import described
 from .chat_session import Chat
 from .console import print_table
 from .database import naming
-from .drawing import draw
 from .errors import MemoryMissingError, UnknownMemoryError
 from .listing import listed
 from .meter_bar import drawn
@@ -90,8 +90,8 @@ async def _tree(chat: Chat, arguments: str) -> None:
     if arguments not in ("", "--all"):
         raise ValueError(f"/tree takes --all or nothing, not {arguments!r}.")
     nodes, turns = await read(chat.store, chat.thread_id)
-    for row in draw(nodes, turns, all=bool(arguments)):
-        chat.screen.show(line(row, chat.screen.out.width))
+    for row in draw(nodes, all=bool(arguments)):
+        chat.screen.show(line(row, turns.get(row.node.checkpoint_id), chat.screen.out.width))
     chat.screen.note("/rewind CHECKPOINT goes back to any of them.")
 
 

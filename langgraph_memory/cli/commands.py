@@ -12,16 +12,40 @@ import typer
 
 from langgraph_memory.errors import LangGraphMemoryError
 
-from . import back, chat, config, log, look, maintain, memory, replay, search, threads, tree, verify
+from . import (
+    back,
+    chat,
+    compact,
+    config,
+    differ,
+    log,
+    look,
+    maintain,
+    memory,
+    replay,
+    search,
+    status,
+    threads,
+    tree,
+    verify,
+)
+from .advice import advice
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
 ADVICE = {"No token ranks": f"Exact counts: pip install '{DISTRIBUTION}[offline-tokens]'"}
 """What the user of a command can do about a warning, by how the warning begins."""
 
+EXIT_CODES = (
+    "Exit codes: 0 all is well; 1 something was found or not done (verify, memory consolidate, a question answered "
+    "with no); 2 an error, told in one line, or a wrong option; 130 Ctrl-C. Data goes to stdout, all else to stderr; "
+    "--json prints the data as JSON. NO_COLOR and FORCE_COLOR are respected."
+)
+
 app = typer.Typer(
     name="lgm",
     help="Memory for LangGraph agents: replay conversations through it, look at threads and what is remembered.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -29,7 +53,18 @@ app = typer.Typer(
 app.command("replay")(replay.replay)
 app.command()(chat.chat)
 app.add_typer(threads.app)
-for command in (log.log, look.context, look.view, tree.tree, back.rewind, back.undo, back.fork):
+for command in (
+    status.status,
+    log.log,
+    look.context,
+    look.view,
+    differ.diff,
+    tree.tree,
+    back.rewind,
+    back.undo,
+    back.fork,
+    compact.compact,
+):
     app.command()(command)
 app.command()(search.search)
 app.add_typer(memory.app)
@@ -60,7 +95,7 @@ def run() -> str | int | None:
         with _warnings_said():
             app()
     except LangGraphMemoryError as error:
-        say(f"Error: {error}")
+        say(" ".join(filter(None, (f"Error: {error}", advice(error)))))
         return 2
     except SystemExit as leaving:
         return leaving.code

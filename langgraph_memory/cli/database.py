@@ -7,6 +7,7 @@ whatever is looked at or changed in it. Commands that only look cannot write.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -30,6 +31,7 @@ from langgraph_memory.threads import ThreadSaver, ThreadStore
 
 from .called import program
 from .errors import DatabaseMissingError, DatabaseUnusableError
+from .quietly import quiet_uri
 
 T = TypeVar("T")
 
@@ -64,8 +66,10 @@ async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[
 
 
 def database_of(config: RuntimeConfig) -> Path | None:
-    """The file of the threads; None where it does not exist."""
+    """The file of the threads; None where it does not exist. Raises `DatabaseUnusableError` for a folder."""
     file = Path(database_path(config))
+    if file.is_dir():
+        raise DatabaseUnusableError(f"{file}: is a folder, not the database of threads. {ELSEWHERE}")
     return file.absolute() if file.is_file() else None
 
 
@@ -84,11 +88,20 @@ def none_here(config: RuntimeConfig) -> str:
     )
 
 
+def uri_of(file: Path, *, changing: bool = False) -> str:
+    """How SQLite opens `file`; where its folder cannot be written, looking at it has to do without a trace."""
+    if not changing and not os.access(file.parent, os.W_OK):
+        return quiet_uri(file)
+    return f"file:{quote(str(file))}?mode=rw"
+
+
 @asynccontextmanager
-async def open_store(file: Path, *, changing: bool = False, ours: bool = False) -> AsyncIterator[ThreadStore]:
+async def open_store(
+    file: Path, *, changing: bool = False, ours: bool = False, uri: str | None = None
+) -> AsyncIterator[ThreadStore]:
     """The threads in `file`. Makes no file and no tables; `ours` asks for a `ThreadSaver` whoever made the file."""
     with naming(str(file)):
-        async with aiosqlite.connect(f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
+        async with aiosqlite.connect(uri or f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
             tables = {row[0] for row in await connection.execute_fetchall("SELECT name FROM sqlite_master")}
             if "checkpoints" not in tables:
                 # Without threads it is to us like no file at all.
@@ -110,9 +123,10 @@ def with_store(
 ) -> T:
     """What `work` makes of the threads that a configuration names. Raises `DatabaseMissingError`."""
     file = existing_database(load_config(config).config)
+    uri = uri_of(file, changing=changing)
 
     async def run() -> T:
-        async with open_store(file, changing=changing, ours=ours) as store:
+        async with open_store(file, changing=changing, ours=ours, uri=uri) as store:
             return await work(store)
 
     return asyncio.run(run())

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
+from .completing import complete_thread
 from .console import say
 from .options import ConfigOption
 
@@ -16,7 +17,9 @@ Format = Literal["jsonl", "markdown", "recording"]
 
 
 def export(
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="Id of the thread.")] = None,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="[THREAD]", help="Id of the thread.", autocompletion=complete_thread)
+    ] = None,
     all: Annotated[bool, typer.Option("--all", help="All threads.")] = False,
     format: Annotated[
         Format,

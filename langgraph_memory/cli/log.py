@@ -73,9 +73,8 @@ def _lines(found: list[Said], short: bool, console: Console) -> Iterator[Text]:
 
 
 def _short(one: Said, width: int) -> Text:
+    from langgraph_memory.context.explain import calls_of
     from langgraph_memory.context.text import message_text, one_line, to_json
-
-    from .reading import calls_of
 
     head = f"{one.position + 1:>4} {one.created[:16].replace('T', ' ')} {one.message.type:<6} "
     calls = (f"→ {call['name']}({to_json(call['args'])})" for call in calls_of(one.message))

@@ -1,4 +1,4 @@
-"""`lgm context` and `lgm view`: where the window of a thread goes, and what the model would be sent."""
+"""`lgm context` and `lgm view`: where the window of a thread goes, and what the model would be sent, and why."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from .options import AtOption, ConfigOption, JsonOption, ThreadArgument
 
 if TYPE_CHECKING:
     from langgraph_memory.config import RuntimeConfig
-
-    from .reading import Shown
+    from langgraph_memory.context.explain import ExplainedView, Shown
 
 FIRST_LINES = 6
 LINE_CHARS = 300
@@ -44,17 +43,19 @@ def view(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Show what the model would be sent for a thread, message by message."""
+    """Show what the model would be sent for a thread, message by message, and why each part is there.
+
+    Without --at that is the thread under the decisions taken so far; the next call may take more of them.
+    """
     from .reading import view_of
 
     shown = view_of(*_read(thread, at, config))
     if as_json:
-        print_json([message.to_json() for message in shown])
+        print_json({"thread_id": thread, "checkpoint_id": at, **shown.to_json()})
         return
     console = data_console()
-    for number, message in enumerate(shown, 1):
-        for line in _lines(number, message, full):
-            console.print(line, soft_wrap=True)
+    for line in _view_lines(shown, full):
+        console.print(line, soft_wrap=True)
 
 
 def _read(thread: str, at: str | None, path: Path | None) -> tuple[RuntimeConfig, dict[str, Any]]:
@@ -67,10 +68,25 @@ def _read(thread: str, at: str | None, path: Path | None) -> tuple[RuntimeConfig
     return load_config(path).config, values
 
 
+def _view_lines(view: ExplainedView, full: bool) -> Iterator[Text]:
+    for piece in view.beside:
+        yield Text(f"{piece.kind} · {piece.tokens:,} tokens", style="bold")
+        yield _why(piece.why)
+    for number, message in enumerate(view.messages, 1):
+        yield from _lines(number, message, full)
+    for left in view.left_out:
+        yield Text(f"not sent: {left.role} · message {left.position + 1}", style="bold")
+        yield _why(left.why)
+
+
 def _lines(number: int, message: Shown, full: bool) -> Iterator[Text]:
     place = f" · message {message.position + 1}" if message.position is not None else ""
     head = f"{number}. {message.role} · {message.origin}{place} · {message.tokens:,} tokens"
     yield Text(head, style="bold" if message.origin == "as it is" else "bold yellow")
+    for piece in message.pieces:
+        yield _why(f"{piece.tokens:,} tokens: {piece.why}")
+    if not message.pieces:
+        yield _why(message.why)
     text = message.text.splitlines()
     text += [f"→ {call['name']}({call['args']})" for call in message.tool_calls]
     for line in text if full else text[:FIRST_LINES]:
@@ -78,3 +94,7 @@ def _lines(number: int, message: Shown, full: bool) -> Iterator[Text]:
         yield Text(f"   {cut.translate(ESCAPED)}")
     if not full and len(text) > FIRST_LINES:
         yield Text(f"   … {len(text) - FIRST_LINES} more lines (--full shows them)", style="dim")
+
+
+def _why(text: str) -> Text:
+    return Text(f"   ({text.translate(ESCAPED)})", style="dim")

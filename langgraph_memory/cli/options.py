@@ -7,12 +7,24 @@ from typing import Annotated
 
 import typer
 
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread, as `lgm threads` shows it.")]
+from .completing import complete_checkpoint, complete_thread
+
+ThreadArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="THREAD", help="Id of the thread, as `lgm threads` shows it.", autocompletion=complete_thread
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConfigOption = Annotated[Path | None, typer.Option(metavar="PATH", help="Configuration file.")]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", metavar="CHECKPOINT", help="Checkpoint, as `lgm tree` shows it; without it the newest."),
+    typer.Option(
+        "--at",
+        metavar="CHECKPOINT",
+        help="Checkpoint, as `lgm tree` shows it; without it the newest.",
+        autocompletion=complete_checkpoint,
+    ),
 ]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose memory: fills {user_id}.")]
 SetOption = Annotated[

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .called import program
+from .completing import complete_thread
 from .console import data_console, print_json, print_table, say
 from .options import ConfigOption, JsonOption
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 def prune(
     threads: Annotated[
-        list[str] | None, typer.Argument(metavar="[THREAD]...", help="Only these threads; without any, all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[THREAD]...", help="Only these threads; without any, all.", autocompletion=complete_thread
+        ),
     ] = None,
     older_than: Annotated[
         float | None, typer.Option(metavar="DAYS", min=0, help="Remove threads that did not change for so many days.")

@@ -7,45 +7,22 @@ Any thread can be read, also those of graphs without memory: what they have of m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from langgraph_memory import ContextReport, MemoryMiddleware, RuntimeConfig
-from langgraph_memory.context.history import History
-from langgraph_memory.context.prune import CLEAR
-from langgraph_memory.context.record import Scope, fitted, read_scope
-from langgraph_memory.context.render import Part, render
-from langgraph_memory.context.text import message_text
-from langgraph_memory.context.tokens import load_counter
+from langgraph_memory.context.explain import ExplainedView
+from langgraph_memory.context.record import Scope, read_scope
+from langgraph_memory.opening import workspace_of
 from langgraph_memory.state import MESSAGES, RECORD
 from langgraph_memory.threads import ThreadStore
-from langgraph_memory.threads.fold import Step, gone, said
+from langgraph_memory.threads.fold import Step, said
 from langgraph_memory.threads.ids import thread_text
 from langgraph_memory.threads.source import config_of, own_writes
 
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A message of a view."""
-
-    position: int | None
-    """Where it stands in the history; None for messages that stand only in the view."""
-    id: str | None
-    role: str
-    origin: str
-    """as it is, trimmed, cleared, summary or synthetic"""
-    tokens: int
-    text: str
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    tool_call_id: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        row = {("from" if name == "origin" else name): value for name, value in asdict(self).items()}
-        return {name: value for name, value in row.items() if value is not None and value != []}
-
+from .bought import Bought
 
 # Threads
 
@@ -75,17 +52,18 @@ async def _live(store: ThreadStore, saved: CheckpointTuple, newest: list[Any]) -
 
 def context_of(config: RuntimeConfig, values: Mapping[str, Any]) -> ContextReport:
     """The report on a thread, counted as its last decision was."""
-    return MemoryMiddleware(_as_recorded(config, values)).report(values)
+    return MemoryMiddleware(as_recorded(config, values)).report(values)
 
 
-def view_of(config: RuntimeConfig, values: Mapping[str, Any]) -> list[Shown]:
-    """The view of a thread, message by message."""
-    history = History.of(values[MESSAGES], load_counter(_as_recorded(config, values).memory.tokenizer))
-    left = gone(values[RECORD])
-    return [_shown(part, left) for part in render(history, fitted(_scope(values), history)).parts]
+def view_of(config: RuntimeConfig, values: Mapping[str, Any]) -> ExplainedView:
+    """The view of a thread, message by message, with the reasons."""
+    summary = scope_of(values).summary
+    bought = Bought(workspace_of(config)).origin(summary.digest, summary.text) if summary else ""
+    return MemoryMiddleware(as_recorded(config, values)).explain(values, bought=bought)
 
 
-def _scope(values: Mapping[str, Any]) -> Scope:
+def scope_of(values: Mapping[str, Any]) -> Scope:
+    """The decisions about a thread's own graph."""
     try:
         return read_scope(values[RECORD], "")
     except ValueError:
@@ -93,43 +71,15 @@ def _scope(values: Mapping[str, Any]) -> Scope:
         return Scope()
 
 
-def _as_recorded(config: RuntimeConfig, values: Mapping[str, Any]) -> RuntimeConfig:
-    """`config` with the encoding the thread was counted with, and without a model, which is not needed for looking."""
+def as_recorded(config: RuntimeConfig, values: Mapping[str, Any]) -> RuntimeConfig:
+    """`config` with the encoding the thread was counted with, and without models, which are not needed for looking."""
     settings = config.memory
-    compaction = settings.compaction.model_copy(update={"model": None})
-    tokenizer = _scope(values).sizes.counter or settings.tokenizer
-    memory = settings.model_copy(update={"compaction": compaction, "tokenizer": tokenizer})
+    sections = {
+        "compaction": settings.compaction.model_copy(update={"model": None}),
+        "flush": settings.flush.model_copy(update={"model": None}),
+        "consolidation": settings.consolidation.model_copy(update={"model": None}),
+        "retrieval": settings.retrieval.model_copy(update={"embeddings": None}),
+    }
+    tokenizer = scope_of(values).sizes.counter or settings.tokenizer
+    memory = settings.model_copy(update={**sections, "tokenizer": tokenizer})
     return config.model_copy(update={"memory": memory})
-
-
-def _shown(part: Part, left: int) -> Shown:
-    """A part of a view before whose messages `left` have left the channel."""
-    message = part.message
-    return Shown(
-        position=part.position + left if part.position >= 0 else None,
-        id=message.id,
-        role=message.type,
-        origin=_origin(part),
-        tokens=part.tokens,
-        text=message_text(message),
-        tool_calls=calls_of(message),
-        tool_call_id=message.tool_call_id if isinstance(message, ToolMessage) else None,
-    )
-
-
-def _origin(part: Part) -> str:
-    if part.source == "summary":
-        return "summary"
-    if part.position < 0:
-        return "synthetic"
-    if part.limit is None:
-        return "as it is"
-    return "cleared" if part.limit == CLEAR else "trimmed"
-
-
-def calls_of(message: BaseMessage) -> list[dict[str, Any]]:
-    """The tool calls of a message, broken ones included."""
-    if not isinstance(message, AIMessage):
-        return []
-    calls = (*message.tool_calls, *message.invalid_tool_calls)
-    return [{"id": call["id"], "name": call["name"], "args": call["args"]} for call in calls]

@@ -13,13 +13,13 @@ from typing import Any
 from langgraph_memory import MemoryMiddleware, ThreadSaver
 from langgraph_memory.config import RuntimeConfig, load_config
 from langgraph_memory.context.text import clean_text
-from langgraph_memory.errors import ConfigError
-from langgraph_memory.models import Model, resolve_model
+from langgraph_memory.models import Model
 from langgraph_memory.threads.tables import thread_ids
 
 from .database import open_memory
 from .errors import RecordingError
 from .meter import Totals
+from .models import named_model
 from .recordings import Note, Recording, read_recordings
 from .replay_engine import DEFAULT_WINDOW, Outcome, replay, replay_config, window_of
 from .sample import SAMPLE_THREAD, SAMPLE_WINDOW, run_sample
@@ -106,17 +106,6 @@ async def _replay_sample(request: Request, config: RuntimeConfig, model: Model |
 async def _result(memory: MemoryMiddleware, outcomes: list[Outcome]) -> Result:
     assert isinstance(memory.saver, ThreadSaver)
     return Result(tuple(outcomes), window_of(memory), frozenset(await memory.saver.call(thread_ids)))
-
-
-def named_model(name: str | None) -> Model | None:
-    """The model of --model. Raises `ConfigError` saying what is allowed there."""
-    try:
-        return resolve_model(name, "--model")
-    except ConfigError as error:
-        raise ConfigError(
-            f"--model: {name!r} cannot be used: {str(error.__cause__).rstrip('.')}. Allowed is PROVIDER:NAME of an "
-            "installed LangChain provider with its key set."
-        ) from error
 
 
 def recordings(sources: Sequence[Source], limit: int | None, note: Note = lambda _: None) -> Iterator[Recording]:

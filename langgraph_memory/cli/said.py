@@ -9,12 +9,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
+from langgraph_memory.context.explain import calls_of
 from langgraph_memory.context.text import message_text
 from langgraph_memory.search_text import Query
 from langgraph_memory.threads import Node, ThreadStore
 from langgraph_memory.threads.export import lines
-
-from .reading import calls_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .called import program
+from .completing import complete_thread
 from .console import data_console, print_json, print_table, say
 from .export import export
 from .files import readable_size
@@ -25,7 +26,9 @@ app = typer.Typer(name="threads", help="List threads, and look after them.", inv
 app.command()(export)
 app.command()(prune)
 
-NamesArgument = Annotated[list[str], typer.Argument(metavar="THREAD...", help="Ids of threads.")]
+NamesArgument = Annotated[
+    list[str], typer.Argument(metavar="THREAD...", help="Ids of threads.", autocompletion=complete_thread)
+]
 
 
 @app.callback()
@@ -45,11 +48,11 @@ def list_(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """List the threads, the one changed last first."""
     from langgraph_memory.config import load_config
 
-    from .database import database_of, none_here
+    from .database import database_of, none_here, uri_of
 
     settings = load_config(config).config
     file = database_of(settings)
-    rows = asyncio.run(_rows(file)) if file else []
+    rows = asyncio.run(_rows(file, uri_of(file))) if file else []
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
@@ -60,11 +63,11 @@ def list_(as_json: JsonOption = False, config: ConfigOption = None) -> None:
         say(f"{file}: the database holds no threads.")
 
 
-async def _rows(file: Path) -> list[Listed]:
+async def _rows(file: Path, uri: str) -> list[Listed]:
     from .database import open_store
     from .listing import listed
 
-    async with open_store(file) as store:
+    async with open_store(file, uri=uri) as store:
         return await listed(store)
 
 
@@ -108,7 +111,10 @@ def rm(
 
 @app.command()
 def stats(
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="Only what this thread uses.")] = None,
+    thread: Annotated[
+        str | None,
+        typer.Argument(metavar="[THREAD]", help="Only what this thread uses.", autocompletion=complete_thread),
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:

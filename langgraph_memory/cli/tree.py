@@ -14,8 +14,8 @@ from .options import ConfigOption, JsonOption, ThreadArgument
 
 if TYPE_CHECKING:
     from langgraph_memory.threads import Node, ThreadStore
+    from langgraph_memory.threads.drawing import Drawn
 
-    from .drawing import Drawn
     from .said import Turn
 
 NARROWEST = 20
@@ -28,16 +28,17 @@ def tree(
     config: ConfigOption = None,
 ) -> None:
     """Draw the checkpoints of a thread, its branches and where it was rewound. JSON has every checkpoint."""
+    from langgraph_memory.threads.drawing import draw
+
     from .database import with_store
-    from .drawing import draw
 
     nodes, turns = with_store(config, lambda store: read(store, thread))
     if as_json:
         print_json([node.to_json() for node in nodes])
         return
     console = data_console()
-    for drawn in draw(nodes, turns, all=all):
-        console.print(line(drawn, console.width), soft_wrap=True)
+    for drawn in draw(nodes, all=all):
+        console.print(line(drawn, turns.get(drawn.node.checkpoint_id), console.width), soft_wrap=True)
     say(f"● is the way to the newest checkpoint. `{program()} rewind {thread} CHECKPOINT` goes back to any of them.")
 
 
@@ -68,27 +69,17 @@ async def read(store: ThreadStore, thread: str) -> tuple[list[Node], Mapping[str
     return nodes, found
 
 
-def line(drawn: Drawn, width: int) -> Text:
+def line(drawn: Drawn, turn: Turn | None, width: int) -> Text:
     """A line of the tree, with as much of the request as `width` has room for."""
     from langgraph_memory.context.text import one_line
+    from langgraph_memory.threads.drawing import labels, mark
 
-    from .drawing import ACTIVE, OTHER
-
-    node, turn = drawn.node, drawn.turn
-    mark = ACTIVE if node.active else OTHER
+    node = drawn.node
     place = f"turn {turn.number}" if turn else "start"
-    head = f"{drawn.lead}{mark} {node.checkpoint_id}  {place} · {node.messages} messages"
-    labels = "".join(f" · {label}" for label in _labels(node))
-    room = width - len(head) - len(labels) - 3
+    head = f"{drawn.lead}{mark(node)} {node.checkpoint_id}  {place} · {node.messages} messages"
+    marked = "".join(f" · {label}" for label in labels(node))
+    room = width - len(head) - len(marked) - 3
     request = f" · {one_line(turn.request, room)}" if turn and room >= NARROWEST else ""
     shown = Text(head, style="bold" if node.active else "dim")
-    shown.append(labels, style="bold yellow")
+    shown.append(marked, style="bold yellow")
     return shown.append(request)
-
-
-def _labels(node: Node) -> list[str]:
-    of_a_run = node.source in ("input", "loop")
-    labels = [node.reason or node.source] if node.reason or not of_a_run else []
-    if node.next:
-        labels.append(f"to run: {', '.join(node.next)}")
-    return [*labels, "newest"] if node.newest else labels

@@ -58,6 +58,16 @@ class ContextReport:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "usage_ratio": round(self.usage_ratio, 4)}
 
+    def _repr_html_(self) -> str:
+        from ..display import report_html
+
+        return report_html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        from ..display import report_lines
+
+        printer.text("\n".join(report_lines(self)))
+
 
 def report(history: History, scope: Scope, budget: TokenBudget, before: Scope | None = None) -> ContextReport:
     """Report on the view of `history` under `scope`; `before` are the decisions the last call was made under."""

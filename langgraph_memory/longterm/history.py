@@ -32,6 +32,17 @@ class Version(NamedTuple):
     """A part of it that fits no other version names this one."""
 
 
+class Diff(str):
+    """A unified diff, which a notebook shows in colour."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from ..display import diff_html
+
+        return diff_html(self)
+
+
 def versions(keeper: Keeper) -> list[Version]:
     """The earlier versions, the newest first; files with other names are none."""
     found = (_NAME.fullmatch(name) for name in reversed(keeper.folder.names(HISTORY)))
@@ -63,7 +74,7 @@ def text(keeper: Keeper, name: str = PRESENT) -> str:
     return data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
 
 
-def diff(keeper: Keeper, old: str | None = None, new: str = PRESENT) -> str:
+def diff(keeper: Keeper, old: str | None = None, new: str = PRESENT) -> Diff:
     """What changed from `old`, else from the newest version, to `new`: a unified diff, "" where nothing did."""
     if old is None:
         there = versions(keeper)
@@ -73,10 +84,10 @@ def diff(keeper: Keeper, old: str | None = None, new: str = PRESENT) -> str:
     return unified(before, text(keeper, new), old, new)
 
 
-def unified(before: str, after: str, old: str = "before", new: str = "after") -> str:
+def unified(before: str, after: str, old: str = "before", new: str = "after") -> Diff:
     """A unified diff of two texts."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
-    return "".join(f"{line}\n" for line in lines)
+    return Diff("".join(f"{line}\n" for line in lines))
 
 
 def revert(keeper: Keeper, name: str) -> bool:

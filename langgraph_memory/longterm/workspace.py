@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from . import history
 from .entry import Entry
 from .index import Hit
 from .keeper import Keeper
@@ -57,6 +58,13 @@ class Workspace:
     async def memory_md(self) -> str:
         """The curated memory, "" where there is none."""
         return await asyncio.to_thread(self.keeper.memory_md)
+
+    async def diff(self, old: str | None = None, new: str = history.PRESENT) -> history.Diff:
+        """What changed in the curated memory from version `old`, else from the newest, to `new`: a unified diff.
+
+        A version is named as `lgm memory log` shows it. Raises `WorkspaceError` for a name that is none.
+        """
+        return await asyncio.to_thread(history.diff, self.keeper, old, new)
 
     async def forget(self, text: str) -> int:
         """Remove whatever holds `text` from every file and the index; in how many places it was."""

@@ -2,7 +2,8 @@
 
 It works on any LangGraph saver, fast on a `ThreadSaver`. Nothing it does rewrites a checkpoint: rewinding, taking that
 back and changing a thread each append one, so every earlier state stays where it was. Two programs that change the
-same thread at the same moment leave two branches, as two runs do; `ThreadRow.branches` counts them.
+same thread at the same moment leave two branches, as two runs do; `ThreadRow.branches` counts them. What is listed is
+a list like any other, which a notebook shows as a table or a tree.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ..errors import UnknownThreadError
 from . import changing, checking, copies, export, scan, tree
 from .ids import thread_text
+from .listed import Hits, Messages, Threads, Tree
 from .rows import Rows
 from .saver import ThreadSaver
 from .search import Search
-from .shapes import Head, Hit, Node, ThreadRow
+from .shapes import Head
 from .source import Source, config_of
 from .verify import ThreadStats, VerifyReport
 
@@ -38,14 +39,14 @@ class ThreadStore:
 
     # Reading
 
-    async def threads(self) -> list[ThreadRow]:
+    async def threads(self) -> Threads:
         """All threads, the one changed last first. Namespaces of graphs inside belong to their thread."""
         rows = [await self._source.row(thread_id, self.channel) for thread_id in await self._source.threads()]
-        return sorted((row for row in rows if row.checkpoints), key=lambda row: row.updated, reverse=True)
+        return Threads(sorted((row for row in rows if row.checkpoints), key=lambda row: row.updated, reverse=True))
 
     async def messages(
         self, thread_id: Any, checkpoint_id: str | None = None, *, channel: str | None = None
-    ) -> list[BaseMessage]:
+    ) -> Messages:
         """Everything that was said on the way to the newest checkpoint, or to the named one, in order.
 
         Each message stands once, as it was in the end. Those that left the channel because a summary covers them are
@@ -55,21 +56,22 @@ class ThreadStore:
         parents = await self._parents(name)
         target = tree.known(parents, name, checkpoint_id or next(reversed(parents)))
         newest = target not in parents.values()
-        return await self._source.said(name, tree.path(parents, target), channel or self.channel, newest=newest)
+        way = tree.path(parents, target)
+        return Messages(await self._source.said(name, way, channel or self.channel, newest=newest))
 
-    async def checkpoints(self, thread_id: Any, *, channel: str | None = None) -> list[Node]:
+    async def checkpoints(self, thread_id: Any, *, channel: str | None = None) -> Tree:
         """The tree of checkpoints of a thread's own graph, oldest first."""
         name = thread_text(thread_id)
         looks = await self._source.looks(name, channel or self.channel)
         if not looks:
             raise await self._unknown(name)
-        return tree.nodes(looks)
+        return Tree(tree.nodes(looks))
 
     async def branches(self, thread_id: Any) -> list[str]:
         """The checkpoints of a thread that nothing follows, oldest first; more than one after a rewind or a race."""
         return tree.leaves(await self._parents(thread_text(thread_id)))
 
-    async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> list[Hit]:
+    async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> Hits:
         """Messages that hold every word of `query`, or where there are none, some of them; the best first.
 
         Everything that was ever said is looked at, on all branches. Any text is a query; see `search_text`. Raises
@@ -79,10 +81,9 @@ class ThreadStore:
         if name is not None:
             await self._parents(name)
         if isinstance(self.saver, ThreadSaver):
-            return await Search(self.saver, self._source, self.channel).hits(query, name, limit)
-        return await scan.hits(
-            self._source, query, [name] if name else await self._source.threads(), self.channel, limit
-        )
+            return Hits(await Search(self.saver, self._source, self.channel).hits(query, name, limit))
+        names = [name] if name else await self._source.threads()
+        return Hits(await scan.hits(self._source, query, names, self.channel, limit))
 
     # Going back
 

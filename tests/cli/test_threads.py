@@ -264,7 +264,7 @@ def test_the_bar_has_colours_only_where_they_are_wanted():
 
 def test_a_view_says_where_each_message_comes_from():
     lgm("replay", write("task.jsonl", [("a", long_task())]), "--window", SMALL)
-    first, *rest = lgm_json("view", "task/a")
+    first, *rest = lgm_json("view", "task/a")["messages"]
     assert (first["role"], first["from"], "position" in first) == ("human", "summary", False)
     assert first["text"].startswith("<conversation_summary")
     assert [message["position"] for message in rest] == list(range(42 - len(rest), 42))
@@ -277,7 +277,7 @@ def test_pruned_and_synthetic_messages_are_marked():
     Path("c.json").write_text('{"memory": {"pruning": {"protect_recent": 1, "min_reclaim_tokens": 0}}}')
     recording = [*dangling, {"role": "assistant", "content": "done"}]
     lgm("replay", write("task.jsonl", [("a", recording)]), "--config", "c.json")
-    origins = {message.get("tool_call_id"): message["from"] for message in lgm_json("view", "task/a")}
+    origins = {message.get("tool_call_id"): message["from"] for message in lgm_json("view", "task/a")["messages"]}
     assert origins["call-0-0"] == "cleared"
     assert origins["call-0-1"] == "trimmed"
     assert origins["call-0-3"] == "synthetic"
@@ -296,7 +296,7 @@ def test_a_view_shows_first_lines_unless_all_is_asked_for():
 def test_escape_sequences_in_messages_do_not_reach_the_terminal():
     lgm("replay", write("task.jsonl", [("a", [user("\x1b[2Jcleared\a")])]))
     assert "␛[2Jcleared" in lgm("view", "task/a").stdout
-    assert lgm_json("view", "task/a")[0]["text"] == "\x1b[2Jcleared\a"
+    assert lgm_json("view", "task/a")["messages"][0]["text"] == "\x1b[2Jcleared\a"
 
 
 def test_markup_in_messages_and_names_is_shown_as_it_is():
@@ -310,7 +310,7 @@ def test_markup_in_messages_and_names_is_shown_as_it_is():
 def test_a_view_and_a_context_can_be_those_of_an_earlier_checkpoint(channel):
     talk("one", "two", "three", channel=channel)
     second = [node for node in lgm_json("tree", "t") if not node["next"]][1]["checkpoint_id"]
-    assert [message["text"] for message in lgm_json("view", "t", "--at", second)] == [
+    assert [message["text"] for message in lgm_json("view", "t", "--at", second)["messages"]] == [
         "one",
         "answer one",
         "two",
@@ -333,7 +333,7 @@ def test_messages_that_have_left_the_state_count_in_the_places_of_those_that_are
 
     asyncio.run(main())
     whole = [row["text"] for row in lgm_json("log", "t")]
-    summary, *rest = lgm_json("view", "t")
+    summary, *rest = lgm_json("view", "t")["messages"]
     assert len(whole) == 120 and summary["from"] == "summary"
     assert [message["position"] for message in rest] == list(range(120 - len(rest), 120))
     assert [message["text"] for message in rest] == whole[-len(rest) :]
@@ -350,7 +350,7 @@ def test_threads_without_memory_are_shown_as_they_are(schema):
     report = lgm_json("context", "own")
     assert (report["messages"], report["view_messages"], report["compacted"]) == (120, 120, 0)
     assert report["window"] == 128_000
-    view = lgm_json("view", "own")
+    view = lgm_json("view", "own")["messages"]
     assert [m["text"] for m in view][:3] == ["question 0", "answer 1", "question 1"]
     assert {m["from"] for m in view} == {"as it is"}
 
@@ -365,7 +365,7 @@ def test_a_thread_without_messages_has_an_empty_view():
 
     run(counting, [{"count": 1}], schema=Counted)
     assert lgm_json("threads")[0]["messages"] == 0
-    assert lgm_json("view", "own") == []
+    assert lgm_json("view", "own")["messages"] == []
     assert lgm_json("context", "own")["messages"] == 0
     assert lgm("view", "own").exit_code == 0
 
@@ -376,7 +376,7 @@ def test_a_record_of_a_newer_version_is_looked_at_as_if_there_were_none():
         builder.add_edge(START, "note")
 
     run(remembering, [said("hello")], schema=Delta)
-    assert [message["text"] for message in lgm_json("view", "own")] == ["hello"]
+    assert [message["text"] for message in lgm_json("view", "own")["messages"]] == ["hello"]
     assert lgm_json("context", "own")["messages"] == 1
 
 

@@ -21,7 +21,7 @@ from langgraph_memory import (
 )
 from langgraph_memory.longterm.entry import EntryType
 from langgraph_memory.longterm.index import Hit
-from langgraph_memory.threads import shapes, verify
+from langgraph_memory.threads import listed, shapes, verify
 
 
 async def threads() -> None:
@@ -30,11 +30,14 @@ async def threads() -> None:
         assert_type(saver, ThreadSaver)
         plain: AsyncSqliteSaver = saver
         store = ThreadStore(plain)
-        assert_type(await store.threads(), list[shapes.ThreadRow])
-        assert_type(await store.messages("t-1"), list[BaseMessage])
-        assert_type(await store.checkpoints("t-1"), list[shapes.Node])
+        assert_type(await store.threads(), listed.Threads)
+        assert_type(await store.messages("t-1"), listed.Messages)
+        assert_type(await store.checkpoints("t-1"), listed.Tree)
+        rows: list[shapes.ThreadRow] = await store.threads()
+        nodes: list[shapes.Node] = (await store.checkpoints("t-1"))[-2:]
+        assert_type((rows[0], nodes[0]), tuple[shapes.ThreadRow, shapes.Node])
         assert_type(await store.branches("t-1"), list[str])
-        assert_type(await store.search("pier B", thread_id="t-1", limit=5), list[shapes.Hit])
+        assert_type(await store.search("pier B", thread_id="t-1", limit=5), listed.Hits)
         assert_type(await store.rewind("t-1", "1ef"), RunnableConfig)
         assert_type(await store.undo("t-1"), RunnableConfig)
         assert_type(await store.fork("t-1", "t-2", checkpoint_id="1ef"), RunnableConfig)

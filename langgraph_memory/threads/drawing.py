@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from langgraph_memory.threads import Node
-
-from .said import Turn
+from .shapes import Node
 
 ACTIVE, OTHER = "●", "○"
 
@@ -23,11 +21,9 @@ class Drawn:
     lead: str
     """The columns to the left of the node."""
     node: Node
-    turn: Turn | None
-    """The turn it stands in; None before the first."""
 
 
-def draw(nodes: Sequence[Node], turns: Mapping[str, Turn], *, all: bool = False) -> Iterator[Drawn]:
+def draw(nodes: Sequence[Node], *, all: bool = False) -> Iterator[Drawn]:
     """The lines of a tree, oldest first. Without `all`: where no node was to run, ends of branches, and copies."""
     followed = {node.parent_id for node in nodes}
     shown = [
@@ -37,7 +33,7 @@ def draw(nodes: Sequence[Node], turns: Mapping[str, Turn], *, all: bool = False)
     ]
     children = _children(nodes, {node.checkpoint_id for node in shown})
     for root in _main_last(children.get(None, [])):
-        yield from _column(root, children, turns, "", "")
+        yield from _column(root, children, "", "")
 
 
 def _children(nodes: Sequence[Node], shown: set[str]) -> dict[str | None, list[Node]]:
@@ -57,15 +53,26 @@ def _main_last(nodes: Sequence[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: (node.active, node.checkpoint_id))
 
 
-def _column(
-    node: Node, children: Mapping[str | None, list[Node]], turns: Mapping[str, Turn], first: str, lead: str
-) -> Iterator[Drawn]:
+def _column(node: Node, children: Mapping[str | None, list[Node]], first: str, lead: str) -> Iterator[Drawn]:
     """A node and what goes on below it; `first` and `lead` are left of its first line and of the others."""
     current: Node | None = node
     while current is not None:
-        yield Drawn(first, current, turns.get(current.checkpoint_id))
+        yield Drawn(first, current)
         first = lead
         following = _main_last(children.get(current.checkpoint_id, []))
         current = following.pop() if following else None
         for branch in following:
-            yield from _column(branch, children, turns, f"{lead}├─", f"{lead}│ ")
+            yield from _column(branch, children, f"{lead}├─", f"{lead}│ ")
+
+
+def mark(node: Node) -> str:
+    return ACTIVE if node.active else OTHER
+
+
+def labels(node: Node) -> list[str]:
+    """What sets a checkpoint apart: put there from outside a run, waiting, the newest."""
+    of_a_run = node.source in ("input", "loop")
+    found = [node.reason or node.source] if node.reason or not of_a_run else []
+    if node.next:
+        found.append(f"to run: {', '.join(node.next)}")
+    return [*found, "newest"] if node.newest else found

@@ -1,0 +1,21 @@
+"""The model that a command is told to use, with its faults in words of the command line."""
+
+from __future__ import annotations
+
+from langgraph_memory.errors import ConfigError
+from langgraph_memory.models import Model, resolve_model
+
+OPTION = "--model"
+
+
+def named_model(name: str | None, key: str = OPTION) -> Model | None:
+    """The model that an option, or a key of the configuration, names. Raises `ConfigError` saying what is allowed."""
+    try:
+        return resolve_model(name, key)
+    except ConfigError as error:
+        # What a provider has to say may take several paragraphs.
+        reason = " ".join(str(error.__cause__).split()).rstrip(".")
+        raise ConfigError(
+            f"{key}: {name!r} cannot be used: {reason}. Allowed is PROVIDER:NAME of an "
+            "installed LangChain provider with its key set."
+        ) from error
