@@ -26,11 +26,16 @@ def resolve_model(model: Model | str | None, key: str) -> Model | None:
     try:
         return init_chat_model(model)
     except Exception as error:
-        reason = str(error).rstrip(". ")
+        reason = one_paragraph(error)
         raise ConfigError(
             f"{key}: {model!r} cannot be used: {reason}. Allowed is provider:name of an installed LangChain provider "
             "with its key set, or pass a model object to MemoryMiddleware(model=…)."
         ) from error
+
+
+def one_paragraph(error: BaseException | None) -> str:
+    """What an error says, in one line, to go on behind it; some providers write several paragraphs."""
+    return " ".join(str(error).split()).rstrip(".")
 
 
 def resolve_embeddings(name: str | None, given: Embeddings | None) -> Embeddings | None:
@@ -40,7 +45,7 @@ def resolve_embeddings(name: str | None, given: Embeddings | None) -> Embeddings
     try:
         return init_embeddings(name)
     except Exception as error:
-        reason = str(error).rstrip(". ")
+        reason = one_paragraph(error)
         raise ConfigError(
             f"memory.retrieval.embeddings: {name!r} cannot be used: {reason}. Allowed is provider:name of an installed "
             "LangChain provider with its key set, or pass an object to MemoryMiddleware(embeddings=…)."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from langgraph_memory.errors import ConfigError
-from langgraph_memory.models import Model, resolve_model
+from langgraph_memory.models import Model, one_paragraph, resolve_model
 
 OPTION = "--model"
 
@@ -13,9 +13,7 @@ def named_model(name: str | None, key: str = OPTION) -> Model | None:
     try:
         return resolve_model(name, key)
     except ConfigError as error:
-        # What a provider has to say may take several paragraphs.
-        reason = " ".join(str(error.__cause__).split()).rstrip(".")
         raise ConfigError(
-            f"{key}: {name!r} cannot be used: {reason}. Allowed is PROVIDER:NAME of an "
+            f"{key}: {name!r} cannot be used: {one_paragraph(error.__cause__)}. Allowed is PROVIDER:NAME of an "
             "installed LangChain provider with its key set."
         ) from error

@@ -21,13 +21,16 @@ from .recorded import assistant, lgm, user, write
 COMMANDS = (
     "replay",
     "chat",
+    "status",
     "log",
     "context",
     "view",
+    "diff",
     "tree",
     "rewind",
     "undo",
     "fork",
+    "compact",
     "search",
     "verify",
     "maintain",
@@ -58,6 +61,11 @@ def test_the_help_lists_every_command():
         assert lgm(name, "--help").exit_code == 0
     assert all(f" {name} " in lgm("threads", "--help").stdout for name in OF_THREADS)
     assert all(f" {name} " in lgm("memory", "--help").stdout for name in OF_MEMORY)
+
+
+def test_the_help_says_what_exit_codes_mean():
+    out = " ".join(lgm("--help").stdout.split())
+    assert "Exit codes: 0 all is well" in out and "130 Ctrl-C" in out
 
 
 def test_the_version_is_that_of_the_distribution():
