@@ -262,7 +262,6 @@ async def test_offload_before_is_whether_covered_messages_are_logged(tmp_path, o
     assert bool(logged(tmp_path)) is on
 
 
-@pytest.mark.shows("memory.namespace")
 async def test_a_session_log_is_kept_by_namespace_and_without_one_not_at_all(tmp_path):
     talk = talked(workspace=tmp_path)
     talk.config["configurable"]["user_id"] = "ada"

@@ -30,6 +30,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
 
+LOOSE = {"README.md"}
+"""Documents that show the thread of the sample, which is about the source code and so says something else after each
+change of it: words are compared, numbers are not."""
+
 REMARKS = {"output", "replies", "langgraph.json", "database", "changes", "no rows", "sample", "input", "exit"}
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from .running import Sample, lgm
+from .running import Sample
+from .sessions import lgm
 
 
 @pytest.fixture(scope="session")

@@ -8,32 +8,22 @@ import contextlib
 import importlib
 import io
 import json
-import shlex
 import shutil
-import sqlite3
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 from langchain_core.messages import AIMessage
 
-from langgraph_memory import RuntimeConfig, cli
+from langgraph_memory import RuntimeConfig
 from tests.support.models import Scripted
 
-from .blocks import Block, differs
-
-LOOSE = {"README.md"}
-"""Documents that show the thread of the sample, which is about the source code and so says something else after each
-change of it: words are compared, numbers are not."""
-
-SKIPPED = {"pip", "cat", "ls", "datasette", "langgraph"}
-"""Commands of a session that are shown and not run."""
+from .blocks import LOOSE, Block, differs
+from .questions import run_sql
+from .sessions import run_session, run_shell
 
 ANSWER = "All is well."
 
@@ -57,6 +47,7 @@ class Document:
     names: dict[str, Any] = field(default_factory=dict)
     """The names of the program before, for one that goes on."""
     runner: asyncio.Runner | None = None
+    model: Scripted | None = None
 
     def run(self, block: Block) -> None:
         if "sample" in block.remarks:
@@ -91,7 +82,7 @@ def run_python(document: Document, block: Block) -> None:
         document.close()
         document.runner, document.names = asyncio.Runner(), {"__name__": "__main__"}
     assert document.runner, f"{block.place}: nothing is before it that it could continue"
-    answer_with(document.monkeypatch, block)
+    answer_with(document, block)
     # As many line ends as stand above the block, so that a traceback names the line of the document.
     code = compile(
         "\n" * block.line + block.text,
@@ -109,107 +100,19 @@ def run_python(document: Document, block: Block) -> None:
     document.printed = printed.getvalue()
 
 
-def answer_with(monkeypatch: pytest.MonkeyPatch, block: Block) -> None:
+def answer_with(document: Document, block: Block) -> None:
     """Whoever asks for a chat model by its name gets one that says what the remark says."""
     replies = block.value("replies")
     if replies is None and block.text.startswith("# continues"):
         return
-    model = Scripted(replies=[reply if isinstance(reply, str) else AIMessage(**reply) for reply in replies or [ANSWER]])
+    said = [reply if isinstance(reply, str) else AIMessage(**reply) for reply in replies or [ANSWER]]
+    document.model = Scripted(replies=said)
     for module in ("langchain.chat_models", "langgraph_memory.models"):
-        monkeypatch.setattr(f"{module}.init_chat_model", lambda *_, **__: model)
+        # Found when it is called: a program that goes on has imported the function already.
+        document.monkeypatch.setattr(f"{module}.init_chat_model", lambda *_, **__: document.model)
 
 
-# --- Sessions --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Command:
-    words: list[str]
-    shown: str
-
-
-def run_session(document: Document, block: Block) -> None:
-    """Each command after a `$`; below it what it prints, if that is shown."""
-    commands = _commands(block)
-    codes = [run_command(document, block, command) for command in commands]
-    expected = [0] * (len(codes) - 1) + [int(block.remarks.get("exit", "0"))]
-    assert codes == expected, f"{block.place}: exit codes {codes}, expected {expected}\n{document.printed}"
-
-
-def run_shell(document: Document, block: Block) -> None:
-    """The README's own are run word for word by `.ci/run`; others are sessions without output."""
-    if block.document != "README.md":
-        for line in block.text.splitlines():
-            assert run_command(document, block, Command(shlex.split(line, comments=True), "")) == 0, block.place
-    elif block.text.rstrip().endswith("lgm replay"):
-        document.place_sample()
-
-
-def _commands(block: Block) -> list[Command]:
-    lines = block.text.replace("\\\n", " ").splitlines()
-    assert lines and lines[0].startswith("$ "), f"{block.place}: a session begins with a command after `$ `"
-    commands: list[Command] = []
-    for line in lines:
-        if line.startswith("$ "):
-            commands.append(Command(shlex.split(line[2:], comments=True), ""))
-        else:
-            commands[-1].shown += f"{line}\n"
-    return commands
-
-
-def run_command(document: Document, block: Block, command: Command) -> int:
-    words, environ = list(command.words), {}
-    while words and "=" in words[0]:
-        name, _, environ[name] = words.pop(0).partition("=")
-    program = Path(words[0]).name if words else ""
-    if not words or program in SKIPPED:
-        return 0
-    assert program in ("lgm", "langgraph-memory"), f"{block.place}: {program!r} is neither lgm nor one that is skipped"
-    words, file, piped = _redirected(words[1:])
-    if words == ["replay"] and not Path("memory/threads.db").exists():
-        document.place_sample()
-        document.printed, code = document.sample().printed, 0
-    else:
-        document.printed, code = lgm(words, environ, block.value("input"))
-    if file:
-        Path(file).write_text(document.printed, encoding="utf-8")
-    elif command.shown.strip() and not piped:
-        difference = differs(command.shown, document.printed, loosely=block.document in LOOSE)
-        assert not difference, f"{block.place}: {shlex.join(command.words)}: {difference}"
-    return code
-
-
-def _redirected(words: list[str]) -> tuple[list[str], str | None, bool]:
-    """The words for `lgm` itself, the file its output goes to, and whether another program gets it."""
-    if "|" in words:
-        return words[: words.index("|")], None, True
-    if ">" in words:
-        at = words.index(">")
-        return words[:at], words[at + 1], False
-    return words, None, False
-
-
-class _Main(click.Command):
-    """`lgm` as it is called from a shell, errors and warnings included."""
-
-    def main(self, args: Any = None, **_: Any) -> Any:
-        sys.argv = ["lgm", *args]
-        cli.main()
-
-
-def lgm(words: list[str], environ: dict[str, str] | None = None, typed: str | None = None) -> tuple[str, int]:
-    """What a command prints, stdout and stderr in one as in a terminal, and its exit code."""
-    before = sys.argv
-    try:
-        result = CliRunner().invoke(_Main("lgm"), words, input=typed, env={"COLUMNS": "160", **(environ or {})})
-    finally:
-        sys.argv = before
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.output, result.exit_code
-
-
-# --- Configuration and SQL -------------------------------------------------------------------------------------------
+# --- Configuration -------------------------------------------------------------------------------------------
 
 
 def check_json(document: Document, block: Block) -> None:
@@ -228,48 +131,6 @@ def check_server(block: Block) -> None:
     validate_config({"dependencies": ["."], "graphs": {"agent": "./agent.py:graph"}, **config})
     module, _, name = config["checkpointer"]["path"].replace(":", ".").rpartition(".")
     assert callable(getattr(importlib.import_module(module), name)), block.place
-
-
-def run_sql(document: Document, block: Block) -> None:
-    """Every statement of the block, on a database that cannot be written; all of them find something."""
-    own = Path("memory/threads.db")
-    named = block.remarks.get("changes") or block.remarks.get("database") or (own if own.exists() else None)
-    path = Path(named) if named else document.sample().folder / own
-    assert path.exists(), f"{block.place}: there is no {path}"
-    mode = "rw" if "changes" in block.remarks else "ro"
-    lines: list[str] = []
-    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)) as db:
-        for statement in _statements(block.text):
-            cursor = db.execute(statement)
-            lines += _table(cursor, block)
-        db.commit()
-    document.printed = "\n".join(lines)
-
-
-def _table(cursor: sqlite3.Cursor, block: Block) -> list[str]:
-    if cursor.description is None:
-        assert "changes" in block.remarks, f"{block.place}: this is no question"
-        return []
-    rows = cursor.fetchall()
-    assert bool(rows) != ("no rows" in block.remarks), f"{block.place}: {len(rows)} rows"
-    names = [column[0] for column in cursor.description]
-    return [" | ".join(line) for line in (names, *(map(_cell, row) for row in rows))]
-
-
-def _statements(text: str) -> list[str]:
-    statements, pending = [], ""
-    for line in text.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
-            pending = ""
-    return [*statements, pending] if pending.strip() else statements
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
-    return "" if value is None else str(value)
 
 
 def refuse_text(document: Document, block: Block) -> None:

@@ -44,6 +44,19 @@ async def rounds_of(memory: MemoryMiddleware) -> dict[str, int]:
     return {done.name: done.count async for done in memory.upkeep().round(force=True)}
 
 
+# memory
+
+
+@pytest.mark.shows("memory.namespace")
+@pytest.mark.parametrize(
+    ("namespace", "folder"), [([], "."), (["{user_id}"], "ada"), (["team", "{user_id}"], "team/ada")]
+)
+async def test_namespace_is_where_the_memory_of_a_run_is(tmp_path, namespace, folder):
+    home = Home(tmp_path, {"namespace": namespace, **NO_MERGE})
+    await home.say("I like jazz")
+    assert [path.parent for path in tmp_path.rglob("????-??-??.md")] == [tmp_path / folder / "memory"]
+
+
 # memory.compaction
 
 

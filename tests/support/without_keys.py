@@ -3,7 +3,8 @@
     python -m pytest -p tests.support.without_keys
 
 runs only the tests that are marked `shows`, each once for every key it names, while that key has its default whatever a
-configuration says. All that pass are listed, and the run fails: they do not show the key.
+configuration says. All that pass are listed, and the run fails: they do not show the key. It takes some minutes, as a
+test whose time limit does nothing waits for the limit that is the default.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 
 from langgraph_memory.config import RuntimeConfig, Section
 
+PROPERTY = "without_key"
 Case = tuple[str, str]
 """A test, without its parameters, and a key."""
 
@@ -59,10 +61,18 @@ def _owner(key: str) -> tuple[type[Section], str]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
     if report.when == "call":
-        case = item.nodeid.partition("[")[0], item.callspec.params["_without_key"]  # type: ignore[attr-defined]
-        seen[case] = seen.get(case, False) or report.failed
+        key = item.callspec.params["_without_key"]  # type: ignore[attr-defined]
+        # Travels with the report, from the process that ran the test to the one that counts.
+        report.user_properties.append((PROPERTY, [item.nodeid.partition("[")[0], key, report.failed]))
         report.outcome = "passed"
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    for name, value in report.user_properties if report.when == "call" else ():
+        if name == PROPERTY:
+            test, key, failed = value
+            seen[test, key] = seen.get((test, key), False) or failed
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
