@@ -55,6 +55,8 @@ def block(language: str, text: str, **remarks: str) -> Block:
         (block("sh-session", "$ lgm nonsense\n"), "exit codes [2]"),
         (block("sh-session", "$ rm -rf memory\n"), "'rm' is neither"),
         (block("sh-session", "$ lgm threads --json\n[1]\n"), "shown:"),
+        (block("sh", "lgm nonsense\n"), "names no command"),
+        (block("sh", "lgm threads rm t --hard\n"), "has no ['--hard']"),
         (block("sh-session", "lgm threads\n"), "begins with a command"),
         (block("json", '{"memory": {"prunning": {}}}\n'), "not a known key"),
         (block("json", "{}\n"), "nothing but defaults"),
