@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import typer
@@ -61,6 +62,16 @@ def print_json(value: Any) -> None:
 
 
 # Tables
+
+
+def print_values(rows: Iterable[tuple[str, str]]) -> None:
+    """What something is, line by line: a name and its value."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("what", no_wrap=True)
+    table.add_column("is", overflow="fold")
+    for what, value in rows:
+        table.add_row(what, Text(value.translate(ESCAPED)))
+    print_table(table, data_console())
 
 
 def fits(table: Table, console: Console) -> bool:

@@ -8,10 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-from rich.text import Text
-
-from .console import ESCAPED, data_console, print_json, print_table, say
+from .console import print_json, print_values, say
 from .files import readable_size
 from .options import ConfigOption, JsonOption, NamespaceOption, SetOption, UserOption
 
@@ -36,12 +33,7 @@ def status(
     if as_json:
         print_json(asdict(found))
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column("what", no_wrap=True)
-    table.add_column("is", overflow="fold")
-    for what, value in _rows(found):
-        table.add_row(what, Text(value.translate(ESCAPED)))
-    print_table(table, data_console())
+    print_values(_rows(found))
     for problem in found.index.problems:
         say(f"The index has a problem that `lgm memory reindex` mends: {problem}")
 

@@ -6,11 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
 from .called import program
-from .console import ESCAPED, data_console, print_json, print_table
+from .console import print_json, print_values
 from .files import readable_size
 from .options import ConfigOption, JsonOption
 
@@ -29,12 +26,7 @@ def status(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     if as_json:
         print_json(found.to_json())
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column("what", no_wrap=True)
-    table.add_column("is", overflow="fold")
-    for what, value in _rows(found):
-        table.add_row(what, Text(value.translate(ESCAPED)))
-    print_table(table, data_console())
+    print_values(_rows(found))
 
 
 def _rows(found: Status) -> Iterator[tuple[str, str]]:
