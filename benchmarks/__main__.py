@@ -143,6 +143,24 @@ def beside(
 
 
 @app.command()
+def scenarios(
+    row: Annotated[list[str] | None, typer.Option(metavar="N", help="Only this one; may be repeated.")] = None,
+    contender: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    file: JsonOption = None,
+) -> None:
+    """Situations in which memories are known to go wrong: who passes."""
+    from . import scenarios as bench
+
+    if unknown := set(row or ()) - {each.row for each in bench.SCENARIOS}:
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; known are {', '.join(s.row for s in bench.SCENARIOS)}")
+    results = []
+    for result in bench.run(row or (), contender or ()):
+        typer.echo("\n".join(bench.lines([result])))
+        results.append(result)
+    _write(file, [result.to_json() for result in results])
+
+
+@app.command()
 def spill(megabytes: Annotated[int, typer.Option(min=1, help="Size of the tool result.")] = 50) -> None:
     """What a very large tool result takes of memory and of the database."""
     from .spill import lines
