@@ -44,6 +44,9 @@ class Wanted:
     keep: int | None = None
     """Tokens; by default a quarter of the window, the most that ours can be told to keep."""
 
+    patience: float = 120
+    """Seconds after which a summary is given up, where that can be set."""
+
     @property
     def at(self) -> tuple[Any, int]:
         return self.trigger or ("tokens", int(0.7 * self.window))
@@ -119,7 +122,8 @@ def langmem(wanted: Wanted) -> Any:
 
 def ours(wanted: Wanted) -> Any:
     kind, number = wanted.at
-    settings: dict[str, Any] = {"context_window": wanted.window, "tokenizer": ENCODING, "compaction.timeout_seconds": 1}
+    settings: dict[str, Any] = {"context_window": wanted.window, "tokenizer": ENCODING}
+    settings["compaction.timeout_seconds"] = wanted.patience
     if wanted.trigger:
         settings[f"compaction.trigger_{kind}"] = number
     if wanted.keep:

@@ -97,7 +97,7 @@ async def often_triggered(contender: str, folder: Path) -> Outcome:
     thread = Thread(AGENTS[contender](wanted))
     for turn in range(CALLS):
         await thread.say(prose(f"question-{turn}", 300))
-    return judged(len(side.exchanges) <= HANDFUL, f"{len(side.exchanges)} summaries")
+    return judged(0 < len(side.exchanges) <= HANDFUL, f"{len(side.exchanges)} summaries")
 
 
 @scenario("5", GROUP, "Two threads share one memory object: nothing of one is shown in the other", AGENTS, ("Mycel",))

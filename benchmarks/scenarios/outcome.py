@@ -1,7 +1,6 @@
 """What a scenario is, what comes of it, and how all of them are run."""
 
 import asyncio
-import re
 import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -9,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..peers import our_config
+from ..results import without_paths
 from ..texts import encoding
 
 Mark = Literal["pass", "fail", "–", "not run"]
@@ -77,7 +78,9 @@ def scenario(
 
 def run(rows: Sequence[str] = (), contenders: Sequence[str] = ()) -> Iterator[Result]:
     """Every scenario, or those of `rows`, with every contender, or with those named."""
-    encoding()  # read before an event loop runs
+    # Ranks and names of encodings are read from files, before an event loop runs.
+    our_config(1_000)
+    encoding()
     for each in SCENARIOS:
         if not rows or each.row in rows:
             ran = {name: outcome(each, name) for name in each.among if not contenders or name in contenders}
@@ -102,7 +105,7 @@ def outcome(each: Scenario, contender: str) -> Outcome:
 
 def short(problem: BaseException) -> str:
     """An error in a few words, without the paths of this machine."""
-    said = re.sub(r"(/[\w.+-]+){2,}/?", "…", str(problem)).split("\n")[0]
+    said = without_paths(str(problem)).split("\n")[0]
     return f"{type(problem).__name__}: {said[:60]}" if said else type(problem).__name__
 
 

@@ -54,7 +54,7 @@ async def _fault(contender: str, folder: Path, side: Any) -> str:
     """What went wrong, if anything did."""
     await asyncio.to_thread(folder.mkdir)
     model = Scripted()
-    thread = Thread(AGENTS[contender](Wanted(model, side, folder, 6_000)))
+    thread = Thread(AGENTS[contender](Wanted(model, side, folder, 6_000, patience=1)))
     try:
         for turn in range(24):
             await asyncio.wait_for(thread.say(prose(f"said{turn}x", 900)), PATIENCE)
