@@ -33,10 +33,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 @app.callback()
 def benchmarks(context: typer.Context) -> None:
     """Measure langgraph_memory, beside others where others do the same."""
-    # A summary that is not accepted is told of in a log; here it is counted.
-    logger = logging.getLogger("langgraph_memory")
-    context.call_on_close(partial(logger.setLevel, logger.level))
-    logger.setLevel(logging.ERROR)
+    # A summary that is not accepted is told of in a log; here it is counted. The serializer of LangGraph warns of what
+    # langmem keeps in the state.
+    for name in ("langgraph_memory", "langgraph.checkpoint.serde.jsonplus"):
+        logger = logging.getLogger(name)
+        context.call_on_close(partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.ERROR)
 
 
 @app.command()

@@ -62,12 +62,13 @@ def context(pyplot: Any, given: Any) -> Any:
     for place, timing in enumerate(given[0]["timings"]):
         taken = [result["timings"][place]["milliseconds"] for result in given]
         ours = timing["name"].startswith("ours")
-        style = {"color": COLOURS["ours"], "alpha": 1 - 0.2 * (place % 4)} if ours else {"color": OTHER}
+        style = {"color": COLOURS["ours"], "linestyle": ("-", "--", ":", "-.")[place % 4]} if ours else {"color": OTHER}
         if timing["name"].startswith("LangChain"):
             style = {"color": COLOURS["langchain"]}
         axes.plot(sizes, taken, marker="os^vDP"[place % 6], label=timing["name"], **style)
     axes.set(xscale="log", yscale="log", xlabel="messages in the thread", ylabel="ms before a call")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return drawing

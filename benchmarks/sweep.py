@@ -26,7 +26,7 @@ RATIOS = (0.5, 0.6, 0.7, 0.85)
 RECLAIMS = (0.0, 1 / 32, 1 / 8)
 PROTECTED = (0, 1, 3, 6)
 CLEARED = (4_000, 10_000, 40_000)
-PARTS = {"pi_sessions": (1, 400), "openhands": (4, 200), "locomo": (1, 200)}
+PARTS = {"pi_sessions": (1, 300), "openhands": (4, 200), "tau_airline": (8, 100)}
 """Of each recording that is played: conversations, and messages of each."""
 RAW = "tool_outputs_raw"
 STEPS_BETWEEN = 2
@@ -147,21 +147,17 @@ def sound(found: Sequence[Found]) -> list[Found]:
 
 
 def cheapest(found: Sequence[Found]) -> Found:
-    return min(sound(found), key=lambda each: (each.cost, -each.recent))
+    return min(sound(found), key=lambda each: (each.cost, -each.recent, strange(each.point)))
 
 
 def fullest(found: Sequence[Found]) -> Found:
     """What keeps most of the newest messages word for word."""
-    return max(sound(found), key=lambda each: (each.recent, -each.cost))
+    return max(sound(found), key=lambda each: (each.recent, -each.cost, -strange(each.point)))
 
 
-def best_of(found: Sequence[Found]) -> list[Found]:
-    """The points that no other beats in both, from the cheapest on."""
-    best: list[Found] = []
-    for each in sorted(found, key=lambda each: (each.cost, -each.recent)):
-        if not best or each.recent > best[-1].recent:
-            best.append(each)
-    return best
+def strange(point: Point) -> int:
+    """How many settings are not the defaults: what makes no difference is left alone."""
+    return sum(value != getattr(DEFAULT, name) for name, value in asdict(point).items())
 
 
 def _part(data: Path | None, name: str) -> Recording | None:

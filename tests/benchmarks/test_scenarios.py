@@ -16,7 +16,7 @@ from benchmarks.scenarios.outcome import OURS, Outcome, Scenario, judged, lines,
 
 SMALL = {
     "context.TURNS": 30,
-    "context.CALLS": 90,
+    "context.CALLS": 130,
     "threads.TURNS": 10,
     "threads.BUSY": 0.3,
 }
