@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from .results import figures, package
@@ -18,6 +19,7 @@ TABLE = {
     "over": "calls over the window",
 }
 
+WIDTH = 130
 USUAL = 1_000
 """Messages of a long thread that is not yet unusual."""
 
@@ -26,7 +28,11 @@ def block(results: Mapping[str, Any]) -> str:
     """All that stands between the two marks; pieces without figures are left out."""
     parts = [_commands(results), *_economy(results), *_others(results), *_context(results)]
     parts += [*_scenarios(results), *_retrieval(results), *_threads(results)]
-    return "\n\n".join(parts)
+    return "\n\n".join(part if part[0] in "|!" else _wrapped(part) for part in parts)
+
+
+def _wrapped(text: str) -> str:
+    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def renewed(readme: str, results: Mapping[str, Any]) -> str:
@@ -82,7 +88,7 @@ def _others(results: Mapping[str, Any]) -> Iterator[str]:
     ratios = {name: [found["ours"]["cost"] / found[name]["cost"] for found in whole] for name in PEERS}
     dearer = {name: sum(ratio > 1 for ratio in each) for name, each in ratios.items()}
     costs = ", ".join(
-        f"{min(each):.2f} to {max(each):.2f} times {NAMES[name]}'s (more on {dearer[name]})"
+        f"{min(each):.2f} to {max(each):.2f} times as much as {NAMES[name]} (more on {dearer[name]})"
         for name, each in ratios.items()
     )
     faults = ", ".join(
@@ -125,8 +131,8 @@ def _scenarios(results: Mapping[str, Any]) -> Iterator[str]:
         total = len(figures(results, "scenarios"))
         told = ", ".join(f"{name} {passed} of {of}" for name, (passed, of) in counts.items())
         yield (
-            f"`python -m benchmarks scenarios` runs {total} situations in which memories are known to go wrong. "
-            f"Passed, of those that apply: {told}."
+            f"`python -m benchmarks scenarios` runs {total} situations in which memories are known to go wrong; ours "
+            f"was built with this list at hand. Passed, of those that apply: {told}."
         )
 
 

@@ -12,7 +12,7 @@ from ..ruler import halves, shared_front, shows_request
 from ..summariser import ScriptedSummariser
 from ..texts import count_text, fingerprint, message_tokens
 from .agents import AGENTS, DEEPAGENTS, LANGCHAIN, LANGMEM, Thread, Wanted, prose
-from .outcome import DOES_NOT, OURS, Outcome, judged, scenario
+from .outcome import DOES_NOT, OURS, Outcome, counted, judged, scenario
 
 GROUP = "context"
 PEER_POLICIES = {LANGCHAIN: "langchain", DEEPAGENTS: "deepagents", LANGMEM: "langmem", OURS: "ours"}
@@ -31,7 +31,7 @@ async def same_history(contender: str, folder: Path) -> Outcome:
     for _ in range(5):
         await policy.view(history)
         await policy.rest()
-    return judged(len(side.exchanges) == 1, f"{len(side.exchanges)} summaries")
+    return judged(len(side.exchanges) == 1, counted(len(side.exchanges), "summary", "summaries"))
 
 
 @scenario(
@@ -97,7 +97,7 @@ async def often_triggered(contender: str, folder: Path) -> Outcome:
     thread = Thread(AGENTS[contender](wanted))
     for turn in range(CALLS):
         await thread.say(prose(f"question-{turn}", 300))
-    return judged(0 < len(side.exchanges) <= HANDFUL, f"{len(side.exchanges)} summaries")
+    return judged(0 < len(side.exchanges) <= HANDFUL, counted(len(side.exchanges), "summary", "summaries"))
 
 
 @scenario("5", GROUP, "Two threads share one memory object: nothing of one is shown in the other", AGENTS, ("Mycel",))
@@ -219,7 +219,7 @@ async def stable(contender: str, folder: Path) -> Outcome:
         before = now
         history = [*history, *rounds(1, chars=2_400, start=call)]
     where = f", the last at message {', '.join(map(str, broken[-3:]))}" if broken else ""
-    return judged(len(broken) <= 6, f"{len(broken)} breaks{where}")
+    return judged(len(broken) <= 6, f"{counted(len(broken), 'break', 'breaks')}{where}")
 
 
 @scenario(

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langgraph_memory import LangGraphMemoryError
 
-from .outcome import OURS, Outcome, judged, scenario, short
+from .outcome import OURS, Outcome, judged, scenario
 from .threads import GROUP, SAVERS, config, opened, put
 
 IDS: tuple[Any, ...] = (None, "None", 7, UUID(int=7))
@@ -97,7 +97,7 @@ async def odd_values(contender: str, folder: Path) -> Outcome:
             except Exception as problem:  # noqa: BLE001 - whether it is clear is for who reads it to say
                 left = await saver.aget_tuple(config(thread))
                 good &= left is None
-                told.append(f"{name}: {short(problem)}{' after writing' if left else ''}")
+                told.append(f"{name}: {type(problem).__name__}{' after writing' if left else ''}")
                 continue
             found = await saver.aget_tuple(config(thread))
             same = found.checkpoint["channel_values"]["messages"] == value

@@ -29,6 +29,10 @@ def judged(passed: object, figure: str = "") -> Outcome:
     return Outcome("pass" if passed else "fail", figure)
 
 
+def counted(number: int, thing: str, several: str) -> str:
+    return f"{number} {thing if number == 1 else several}"
+
+
 DOES_NOT = Outcome("–")
 """The contender has nothing for this."""
 
@@ -81,7 +85,7 @@ def run(rows: Sequence[str] = (), contenders: Sequence[str] = ()) -> Iterator[Re
     # Ranks and names of encodings are read from files, before an event loop runs.
     our_config(1_000)
     encoding()
-    for each in SCENARIOS:
+    for each in sorted(SCENARIOS, key=lambda each: int(each.row.rstrip("b"))):
         if not rows or each.row in rows:
             ran = {name: outcome(each, name) for name in each.among if not contenders or name in contenders}
             absent = {} if contenders else {name: Outcome("not run") for name in each.absent}

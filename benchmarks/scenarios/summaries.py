@@ -11,7 +11,7 @@ from tests.support.graphs import text_of
 from tests.support.models import BAD_MARK, GOOD, UNUSABLE, Scripted, Streaming
 
 from .agents import AGENTS, Thread, Wanted, prose
-from .outcome import Outcome, judged, scenario
+from .outcome import Outcome, counted, judged, scenario
 
 GROUP = "context"
 PATIENCE = 15
@@ -90,7 +90,7 @@ async def paid_once(contender: str, folder: Path) -> Outcome:
                 given = None
         if failures[0] == 3:
             break
-    return judged(failures[0] == 3 and len(side.requests) == 1, f"{len(side.requests)} summaries")
+    return judged(failures[0] == 3 and len(side.requests) == 1, counted(len(side.requests), "summary", "summaries"))
 
 
 @scenario("15", GROUP, 'Summaries do not show in `stream_mode="messages"`', AGENTS)

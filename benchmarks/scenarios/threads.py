@@ -19,7 +19,7 @@ from ..threads import opened as racing
 from .outcome import OURS, Outcome, judged, scenario
 
 GROUP = "threads"
-SQLITE, DELTA = "AsyncSqliteSaver", "AsyncSqliteSaver, DeltaChannel"
+SQLITE, DELTA = "AsyncSqliteSaver", "AsyncSqliteSaver with DeltaChannel"
 SAVERS = (SQLITE, OURS)
 TURNS = 100
 LINEAR = 2.3
