@@ -86,6 +86,7 @@ def threads(pyplot: Any, given: Any) -> Any:
         style = {"color": colours.get(name, OTHER), "linestyle": "-" if name in colours else ":"}
         axes.plot(*zip(*points, strict=True), marker="o", label=name, **style)
     axes.set(yscale="log", xlabel="turns of 2,000 characters", ylabel="MB on disk")
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     return drawing
 

@@ -162,9 +162,9 @@ def _threads(results: Mapping[str, Any]) -> Iterator[str]:
     size = sizes[-1]
     ours, plain, delta = (_of(size, name)["bytes"] / 1e6 for name in _BESIDE)
     yield (
-        f"`python -m benchmarks threads` stores {size['turns']:,} turns of 2 kB: {ours:,.0f} MB, where the plain "
-        f"saver takes {plain:,.0f} MB and with `DeltaChannel(50)` {delta:,.0f} MB, in "
-        f"{_of(size, 'ours')['of_plain']:.2f} of its time a turn."
+        f"`python -m benchmarks threads` stores {size['turns']:,} turns of 2 kB: {ours:,.0f} MB at "
+        f"{_of(size, 'ours')['of_plain']:.2f} of the plain saver's time a turn, which takes {plain:,.0f} MB, and with "
+        f"`DeltaChannel(50)` {delta:,.0f} MB."
     )
 
 

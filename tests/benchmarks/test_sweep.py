@@ -72,7 +72,7 @@ def test_the_gate_is_varied_where_it_matters() -> None:
 
 
 def test_a_sweep_ends_in_time_and_says_what_it_left_out(played: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_part", lambda data, name: played if name == "locomo" else None)
+    monkeypatch.setattr(sweep, "_part", lambda data, name: played if name == "openhands" else None)
     monkeypatch.setattr(sweep, "very_long", lambda data: None)
     *points, result = sweep.sweep(seconds=0)
     assert points == [] and isinstance(result, Result)
