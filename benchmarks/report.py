@@ -35,7 +35,7 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 
 def _opening(results: Mapping[str, Any]) -> str:
-    packages = next((each["about"]["packages"] for each in results.values()), {})
+    packages: dict[str, str] = next((each["about"]["packages"] for each in results.values()), {})
     told = ", ".join(f"{name} {number}" for name, number in packages.items())
     return (
         "Made from [results.json](results.json) by `python -m benchmarks report`; the figures by `python -m "

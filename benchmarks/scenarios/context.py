@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 
 from tests.support.graphs import calls, filled, grab, looping, result, rounds, text_of
 from tests.support.models import Scripted
@@ -208,7 +208,7 @@ async def pruned(contender: str, folder: Path) -> Outcome:
 async def stable(contender: str, folder: Path) -> Outcome:
     side = ScriptedSummariser(profile={"max_input_tokens": 32_000})
     policy = POLICIES[PEER_POLICIES[contender]](Setting(side, 32_000, folder))
-    history = [HumanMessage(REQUEST, id="h")]
+    history: list[BaseMessage] = [HumanMessage(REQUEST, id="h")]
     before: list[tuple[str, str, str | None]] = []
     broken = []
     for call in range(60):

@@ -66,12 +66,17 @@ async def forgotten(contender: str, folder: Path) -> Outcome:
     module = "langgraph_memory" if contender == OURS else "langgraph.checkpoint.sqlite.aio"
     name = "ThreadSaver" if contender == OURS else "AsyncSqliteSaver"
     code = FORGETFUL.format(module=module, name=name, path=str(folder / "threads.db"))
-    arguments: dict[str, Any] = {"capture_output": True, "timeout": EXIT_SECONDS, "check": False, "text": True}
     try:
-        done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], **arguments)
+        done = await asyncio.to_thread(_run, code)
     except subprocess.TimeoutExpired:
         return judged(False, "never exits")
     return judged(done.returncode == 0 and "done" in done.stdout, "exits" if done.returncode == 0 else "crashes")
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=EXIT_SECONDS, check=False, text=True
+    )
 
 
 VALUES: dict[str, Any] = {

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +69,7 @@ SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    row: str, group: str, title: str, among: Sequence[str], absent: Sequence[str] = ()
+    row: str, group: str, title: str, among: Iterable[str], absent: Sequence[str] = ()
 ) -> Callable[[Run], Run]:
     """Add the function below to the list."""
 
