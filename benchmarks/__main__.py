@@ -20,16 +20,25 @@ JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", show_default=False, help="Write the figures to FILE too.")
 ]
 
+HERE = Path(__file__).parent
+OutOption = Annotated[Path, typer.Option(file_okay=False, show_default="benchmarks", help="Where to write them.")]
+ReadmeOption = Annotated[
+    Path | None,
+    typer.Option("--readme", exists=True, dir_okay=False, show_default=False, help="Renew the figures of this README."),
+]
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.callback()
 def benchmarks(context: typer.Context) -> None:
     """Measure langgraph_memory, beside others where others do the same."""
-    # A summary that is not accepted is told of in a log; here it is counted.
-    logger = logging.getLogger("langgraph_memory")
-    context.call_on_close(partial(logger.setLevel, logger.level))
-    logger.setLevel(logging.ERROR)
+    # A summary that is not accepted is told of in a log; here it is counted. The serializer of LangGraph warns of what
+    # langmem keeps in the state.
+    for name in ("langgraph_memory", "langgraph.checkpoint.serde.jsonplus"):
+        logger = logging.getLogger(name)
+        context.call_on_close(partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.ERROR)
 
 
 @app.command()
@@ -140,6 +149,103 @@ def beside(
     result = bench.measure(rounds=rounds, flush_seconds=seconds)
     typer.echo("\n".join(bench.lines(result)))
     _write(file, result.to_json())
+
+
+@app.command("all")
+def all_pieces(
+    data: DataArgument = None,
+    out: OutOption = HERE,
+    only: Annotated[list[str] | None, typer.Option(metavar="PIECE", help="Only this; may be repeated.")] = None,
+    skip: Annotated[list[str] | None, typer.Option(metavar="PIECE", help="Not this; may be repeated.")] = None,
+    minutes: Annotated[float, typer.Option(min=1, help="What the last piece, `others`, has to be done in.")] = 20.0,
+    readme: ReadmeOption = None,
+) -> None:
+    """Measure everything, and write JSON, Markdown and charts; pieces that are not run keep their earlier figures."""
+    from . import pieces
+    from .report import render
+    from .results import FILE, read, write
+
+    if unknown := {*(only or ()), *(skip or ())} - set(pieces.PIECES):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; known are {', '.join(pieces.PIECES)}")
+    names = [name for name in only or pieces.PIECES if name not in (skip or ())]
+    results = read(out / FILE)
+    for measured in pieces.run(names, data, minutes, typer.echo):
+        results |= measured
+        write(out / FILE, results)
+    _report(results, out, readme, render)
+    if failed := [name for name in names if "error" in results[name]]:
+        typer.echo(f"failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(exists=True, dir_okay=False, show_default=False, help="A results.json.")],
+    out: Annotated[Path | None, typer.Option(show_default=False, help="Another folder than that of the file.")] = None,
+    readme: ReadmeOption = None,
+) -> None:
+    """Write Markdown and charts of figures that are there already, whole or in part."""
+    from .report import render
+    from .results import read
+
+    _report(read(results), out or results.parent, readme, render)
+
+
+@app.command()
+def sweep(
+    data: DataArgument = None,
+    seconds: Annotated[float, typer.Option(min=1, help="After which no new point is begun.")] = 240.0,
+    out: Annotated[
+        Path | None, typer.Option(show_default=False, help="Add the figures to the results of this folder.")
+    ] = None,
+) -> None:
+    """What the settings of ours cost and keep, and what to set."""
+    from . import pieces
+    from . import sweep as bench
+    from .advice import advised
+    from .report import render
+    from .results import FILE, read
+
+    def piece(given: Path | None, _: float, tell: Any) -> Any:
+        for found in bench.sweep(given, seconds):
+            if isinstance(found, bench.Result):
+                return found.to_json()
+            tell(bench.line(found[1]))
+        raise AssertionError("a sweep ends with its result")
+
+    typer.echo(bench.HEADING)
+    measured = pieces.measured(piece, data, 0.0, typer.echo)
+    if "error" in measured:
+        raise typer.Exit(1)
+    typer.echo("\n\n".join(["", *advised(measured["figures"])]))
+    if out:
+        render({**read(out / FILE), "sweep": measured}, out, typer.echo)
+
+
+def _report(results: Any, out: Path, readme: Path | None, render: Any) -> None:
+    from .measured import renew
+
+    render(results, out, typer.echo)
+    if readme:
+        renew(readme, results)
+
+
+@app.command()
+def scenarios(
+    row: Annotated[list[str] | None, typer.Option(metavar="N", help="Only this one; may be repeated.")] = None,
+    contender: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")] = None,
+    file: JsonOption = None,
+) -> None:
+    """Situations in which memories are known to go wrong: who passes."""
+    from . import scenarios as bench
+
+    if unknown := set(row or ()) - {each.row for each in bench.SCENARIOS}:
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; known are {', '.join(s.row for s in bench.SCENARIOS)}")
+    results = []
+    for result in bench.run(row or (), contender or ()):
+        typer.echo("\n".join(bench.lines([result])))
+        results.append(result)
+    _write(file, [result.to_json() for result in results])
 
 
 @app.command()

@@ -9,7 +9,7 @@ import hashlib
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +166,8 @@ class LangMem(Policy):
 class Ours(Policy):
     """`MemoryMiddleware` as a node in front of the model, which keeps the messages and a record of decisions."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._memory = MemoryMiddleware(our_config(setting.window), model=setting.model)
+    def __init__(self, setting: Setting, settings: Mapping[str, Any] | None = None) -> None:
+        self._memory = MemoryMiddleware(our_config(setting.window, settings), model=setting.model)
         self.record: dict[str, Any] = {}
 
     async def view(self, history: Sequence[BaseMessage]) -> Messages:
@@ -182,10 +182,11 @@ class Ours(Policy):
         return {MESSAGES: list(history), RECORD: self.record}
 
 
-def our_config(window: int) -> RuntimeConfig:
-    """The defaults, with nothing reserved for a system prompt and tools, which are not sent."""
+def our_config(window: int, settings: Mapping[str, Any] | None = None) -> RuntimeConfig:
+    """The defaults or these settings, with nothing reserved for a system prompt and tools, which are not sent."""
     budget = {"system_tokens": 0, "tools_tokens": 0, "response_tokens": window // 8}
-    return RuntimeConfig.model_validate({"memory": {"context_window": window, "tokenizer": ENCODING, "budget": budget}})
+    memory = {"context_window": window, "tokenizer": ENCODING, "budget": budget, **(settings or {})}
+    return RuntimeConfig.model_validate({"memory": memory})
 
 
 POLICIES: dict[str, Callable[[Setting], Policy]] = {
