@@ -52,7 +52,7 @@ TYPED = (
     "/exit",
 )
 
-# That of rich, without the fonts that it loads from elsewhere.
+# That of rich, without the fonts that it loads from elsewhere and without a frame for each line, which no line leaves.
 FORMAT = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">
 <style>
@@ -66,7 +66,6 @@ font-size: {char_height}px; line-height: {line_height}px }}
 <clipPath id="{unique_id}-clip-terminal">
 <rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
 </clipPath>
-{lines}
 </defs>
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
@@ -166,7 +165,7 @@ def picture(title: str, lines: Sequence[str], name: str) -> str:
         for piece in line.divide([sum(ends[: n + 1]) for n in range(len(ends))]):
             console.print(piece, soft_wrap=True, highlight=False)
     drawn = console.export_svg(title=title, theme=THEME, code_format=FORMAT, font_aspect_ratio=RATIO, unique_id=name)
-    drawn = TEXT.sub(_in_cells, drawn)
+    drawn = TEXT.sub(_in_cells, re.sub(r' clip-path="url\(#[\w-]+-line-\d+\)"', "", drawn))
     return "\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n"
 
 

@@ -36,10 +36,17 @@ def test_every_picture_that_a_document_refers_to_is_there(path: Path) -> None:
     assert [name for name in pictures_of(path) if not (path.parent / name).is_file()] == []
 
 
+def test_pictures_of_markdown_and_html_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "made.md"
+    path.write_text('![a](docs/a.svg) [no](b.svg) <img width="700" alt="c" src="c.svg"> ![](https://example.org/d.svg)')
+    assert pictures_of(path) == ["docs/a.svg", "c.svg"]
+
+
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
 def test_a_picture_refers_to_nothing_outside_and_shows_no_path_and_no_date(picture: Path) -> None:
     text = picture.read_text(encoding="utf-8").replace(SVG, "")
     assert len(text.encode()) < MOST_BYTES
+    assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(re.findall(r' id="([^"]+)"', text))
     assert not (found := _NOT_TO_BE_SEEN.search(text.replace("&#160;", " "))), found
 
 
