@@ -19,6 +19,7 @@ from langgraph_memory.cli.chat_screen import Screen
 from langgraph_memory.cli.chat_session import Chat
 from langgraph_memory.cli.meter import is_paired
 from langgraph_memory.errors import ThreadBusyError
+from langgraph_memory.events import MemoryEvent
 from tests.support.models import Scripted, Streaming
 
 from .chatting import write_files
@@ -152,6 +153,20 @@ async def test_remarks_wait_while_somebody_types_and_begin_a_new_line(capfd):
         screen.note("a remark")
         assert capfd.readouterr() == ("half a line\n", "")
     assert capfd.readouterr() == ("", "a remark\n")
+
+
+async def test_what_the_memory_did_waits_for_the_end_of_a_line_of_the_answer(capfd):
+    screen = Screen()
+    screen.token("half a ")
+    screen.event(MemoryEvent("memory_flushed", "t", "turn"))
+    assert capfd.readouterr() == ("half a ", "")
+    screen.token("line\nand ")
+    assert capfd.readouterr() == ("line\nand ", "  · memory_flushed: turn\n")
+    screen.event(MemoryEvent("memory_changed", "t", "saved"))
+    screen.called("read", {})
+    assert capfd.readouterr() == ("\n", "  · memory_changed: saved\n  → read({})\n")
+    screen.event(MemoryEvent("memory_flushed", "t", "turn"))
+    assert capfd.readouterr() == ("", "  · memory_flushed: turn\n")
 
 
 async def test_ctrl_c_ends_only_what_is_under_way():
