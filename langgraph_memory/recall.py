@@ -20,12 +20,13 @@ from typing import NamedTuple, NoReturn, Protocol
 import regex
 from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 
 from .context.prune import OWN_TOOLS
 from .context.text import clean_text, message_text, one_line
 from .spill import MARKER, SpillDamagedError, SpillStore, references
 from .state import MESSAGES
+from .tooling import make_tool
 
 MAX_CHARS = 8000
 LINE_CHARS = 500
@@ -93,7 +94,7 @@ def make_recall_tool(store: SpillStore | None = None, earlier: Earlier | None = 
         told = partial(recall, store=store, offset=offset, limit=limit, pattern=pattern)
         return await asyncio.to_thread(lambda: told(_whole(before, runtime), ref))
 
-    return StructuredTool.from_function(read, aread, name=NAME)
+    return make_tool(read, aread, NAME)
 
 
 def _thread(runtime: ToolRuntime) -> str | None:

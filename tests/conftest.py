@@ -1,7 +1,9 @@
 """Every test runs in an empty folder, without the network, and with our own code watched for blocking calls."""
 
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +23,19 @@ settings.register_profile(
     database=None,
 )
 settings.load_profile("tests")
+
+
+MEMORY_DISK = "/dev/shm"
+ROOM = 4 * 2**30
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary folders in memory where there is room: what thousands of databases wait for is the disk."""
+    ours = not hasattr(config, "workerinput") and config.option.basetemp is None
+    if ours and os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > ROOM:
+        config.option.basetemp = tempfile.mkdtemp(prefix="langgraph-memory-tests-", dir=MEMORY_DISK)
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 @pytest.fixture(autouse=True)

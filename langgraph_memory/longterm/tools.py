@@ -12,11 +12,12 @@ from functools import wraps
 from typing import Any, ParamSpec, Protocol
 
 from langchain.tools import ToolRuntime
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 
 from ..context.text import escape_tags, one_line, preview, trimmed_marker
 from ..context.tokens import estimator_for
 from ..errors import LangGraphMemoryError
+from ..tooling import make_tool
 from .entry import Entry
 from .keeper import Keeper
 from .redact import redact
@@ -118,14 +119,14 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
         return f"Removed {count} {'note' if count == 1 else 'notes'}." if count else "No note holds this text."
 
     return [
-        StructuredTool.from_function(_telling(search), _telling_async(asearch), name="memory_search"),
+        make_tool(_telling(search), _telling_async(asearch), "memory_search"),
         *(_tool(call, f"memory_{call.__name__}") for call in (get, save, forget)),
     ]
 
 
 def _tool(call: Callable[..., str], name: str) -> BaseTool:
     told = _telling(call)
-    return StructuredTool.from_function(told, _in_thread(told), name=name)
+    return make_tool(told, _in_thread(told), name)
 
 
 def _telling(call: Callable[P, str]) -> Callable[P, str]:
