@@ -11,6 +11,8 @@ from benchmarks.__main__ import app
 from benchmarks.retrieval import SETS, crosswoz, locomo, matching, memorybank, recall, recall_lines, speed, speed_lines
 from tests.support.data import needs_recordings
 
+pytestmark = pytest.mark.slow
+
 CHAT: dict[str, Any] = {
     "id": "c",
     "messages": [{"role": "user", "content": text} for text in ("Hello Ada", "I moved to Oslo", "Nice", "It is cold")],

@@ -14,6 +14,8 @@ from benchmarks.scenarios import SCENARIOS, outcome
 from benchmarks.scenarios.agents import AGENTS
 from benchmarks.scenarios.outcome import OURS, Outcome, Scenario, judged, lines, run, short
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "context.TURNS": 30,
     "context.CALLS": 130,

@@ -16,6 +16,8 @@ from langgraph_memory.cli.chat_names import new_id
 
 from .recorded import stored
 
+pytestmark = pytest.mark.slow
+
 pty = pytest.importorskip("pty")
 
 CTRL_C, CTRL_D, ENTER, TAB = "\x03", "\x04", "\r", "\t"

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -52,6 +53,8 @@ from tests.support.histories import (
     stories,
     usage,
 )
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "250"))
 MARKER = re.compile(r"MARK\d+X")

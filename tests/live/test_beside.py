@@ -13,6 +13,8 @@ from tests.live.programs import BOTH, showing
 from tests.live.remembering import FLUSH, MERGE, Rememberer, asked, noted, purpose, serving
 from tests.support.server import ModelServer, Reply, Request
 
+pytestmark = pytest.mark.slow
+
 MARK = "zebra-of-the-side-model"
 
 

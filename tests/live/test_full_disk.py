@@ -13,6 +13,8 @@ from tests.live.programs import BOTH, SMALL, TALK, Program, answering, calls, is
 from tests.support.server import FAILED, ModelServer
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 PLACES = {
     "full disk": "mount -t tmpfs -o size=256k none work; cat /dev/zero > work/filler 2> /dev/null || true",
     "read-only folder": "mount --bind work work; mount -o remount,ro,bind work",

@@ -23,6 +23,8 @@ import pytest
 from langgraph_memory import ThreadStore
 from langgraph_memory.threads.saver import ThreadSaver
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("langgraph_api")
 sdk = pytest.importorskip("langgraph_sdk")
 

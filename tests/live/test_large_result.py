@@ -12,6 +12,8 @@ import pytest
 from tests.live.large import LINE, line, measured, shown, stored
 from tests.live.programs import Program
 
+pytestmark = pytest.mark.slow
+
 MILLION = 1_000_000
 FEWER = 100_000
 

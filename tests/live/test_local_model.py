@@ -18,6 +18,8 @@ from pydantic import Field
 from tests.support.graphs import chat, talk
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 WINDOW = 2048
 HISTORY = chat(20, chars=300)
 SETTINGS = {"context_window": 2600, "compaction.timeout_seconds": 60}

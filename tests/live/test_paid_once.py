@@ -15,6 +15,8 @@ from tests.live.programs import KINDS, SMALL, SUMMARY, TALK, Program, answering,
 from tests.support.server import FAILED, ModelServer, Reply, Request, Reset
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 

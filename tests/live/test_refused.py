@@ -28,6 +28,8 @@ from tests.support.graphs import rounds
 from tests.support.server import FAILED, FORMS, Events, ModelServer, Request
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 2500
 both_kinds = pytest.mark.parametrize("kind", KINDS)
 both_modes = pytest.mark.parametrize("mode", MODES)

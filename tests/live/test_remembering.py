@@ -27,6 +27,8 @@ from tests.support.processes import ended as ended_fork
 from tests.support.processes import start
 from tests.support.server import Call, ModelServer, Reply, Request
 
+pytestmark = pytest.mark.slow
+
 FACTS = {
     "I am allergic to peanuts and live in Bergen.": "peanut allergies",
     "我对花生过敏,住在杭州。": "杭州",

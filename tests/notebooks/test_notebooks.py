@@ -16,6 +16,8 @@ import nbformat
 from notebooks.offline import OfflineModel, choose_model
 from notebooks.run import HERE, digest, executed, notebooks
 
+pytestmark = pytest.mark.slow
+
 NAMES = [path.stem for path in notebooks()]
 LARGEST = 400_000
 NOWHERE = "http://127.0.0.1:9"

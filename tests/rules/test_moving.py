@@ -28,6 +28,8 @@ from tests.support.graphs import MODES, text_of, thread
 from tests.support.models import Request, Scripted
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 FILE, PLAIN = "checkpoints.sqlite", "plain.sqlite"
 MOVED, WAITING = "server-1", "waiting"
 PROGRAMS = [block.text for block in blocks_of(ROOT / "docs" / "moving.md") if block.language == "python"]

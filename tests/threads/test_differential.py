@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
@@ -15,6 +16,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph_memory.threads.saver import ThreadSaver
 from tests.support import savers
 from tests.support.savers import ACTIONS, Tee, both, config, everything
+
+pytestmark = pytest.mark.slow
 
 PROGRAMS = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "100"))
 

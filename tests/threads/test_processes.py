@@ -14,6 +14,8 @@ import pytest
 from langgraph_memory.threads.saver import ThreadSaver
 from tests.support.savers import config
 
+pytestmark = pytest.mark.slow
+
 PROCESSES = 4
 TURNS = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "5"))
 
