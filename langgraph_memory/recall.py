@@ -315,13 +315,13 @@ def _expression(pattern: str) -> Search:
         return _plain(pattern)
     if _SPECIAL.isdisjoint(pattern):
         return _plain(pattern)
-    ends = time.monotonic() + MATCH_SECONDS
+    ends = time.thread_time() + MATCH_SECONDS
 
     def search(text: str) -> Span | None:
         nonlocal ends
         honest = LINE_SECONDS + CHAR_SECONDS * len(text)
         ends += honest
-        left = min(ends - time.monotonic(), MATCH_SECONDS + honest)
+        left = min(ends - time.thread_time(), MATCH_SECONDS + honest)
         if left <= 0:
             raise TimeoutError
         match = compiled.search(text, timeout=left)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import ssl
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,10 @@ settings.load_profile("tests")
 
 MEMORY_DISK = "/dev/shm"
 ROOM = 4 * 2**30
+
+
+# Each client of a provider reads the machine's certificates, a fifth of a second; every server here speaks plain HTTP.
+setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
 
 
 @pytest.hookimpl(tryfirst=True)

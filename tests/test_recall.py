@@ -345,8 +345,10 @@ def test_a_file_that_may_not_be_read_says_why(store, monkeypatch):
 # Lines of a file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["berth 899999 ", r"BERTH 89{5}\s"])
-def test_a_line_at_the_end_of_a_very_large_file_is_found(store, pattern):
+def test_a_line_at_the_end_of_a_very_large_file_is_found(store, pattern, monkeypatch):
+    monkeypatch.setattr("langgraph_memory.recall.MATCH_SECONDS", 600.0)
     text = "".join(f"service {number % 7} saw that berth {number} is free\n" for number in range(900_000))
     message = spill(store, text)
     line, note = recall([message], ref_of(message), store=store, pattern=pattern).splitlines()

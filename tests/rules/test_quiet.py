@@ -274,6 +274,7 @@ def test_in_a_sync_program_too(kind):
     assert "SUMMARY-TEXT" in text_of(model.last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_summariser_that_hangs_without_an_async_side_does_not_keep_the_program_alive(mode):
     code = (
