@@ -5,17 +5,20 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 FULL = "The disk is full: make room on it, then try again."
 MAY_BE_FULL = "The disk may be full: make room on it, then try again."
 READ_ONLY = "It cannot be written: change the rights of the file and its folder, or name another place."
+DENIED = "To allow it, change the rights of the file and its folder; or name another place."
 NOT_OPENED = "Is its folder there, and may you write in it?"
+GONE = "The working folder is not there any more: go to one that is."
 
 _OF_ERRNO = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EROFS: READ_ONLY,
-    errno.EACCES: READ_ONLY,
+    errno.EACCES: DENIED,
     errno.EPERM: READ_ONLY,
 }
 _OF_SQLITE = {
@@ -30,6 +33,21 @@ def advice(error: BaseException) -> str:
     """A sentence about the innermost cause there is one for; empty where there is none."""
     found = [text for cause in _causes(error) if (text := _of(cause))]
     return found[-1] if found else ""
+
+
+def advised(text: str, error: BaseException) -> str:
+    """`text` about `error`, as a sentence, and what to do about it."""
+    what = advice(error)
+    return f"{text if text.endswith(('.', '?', '!')) else f'{text}.'} {what}" if what else text
+
+
+def told(error: OSError) -> str:
+    """What the system says that went wrong, and with which file."""
+    try:
+        Path.cwd()
+    except OSError:
+        return GONE
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

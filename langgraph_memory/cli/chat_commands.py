@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from langgraph_memory.context.text import one_line
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.opening import database_path
 from langgraph_memory.threads.drawing import draw
@@ -31,6 +32,8 @@ from .tree import line, read
 
 Run = Callable[[Chat, str], Awaitable[None]]
 
+SHOWN_CHARS = 80
+"""Of what was typed and is no command."""
 MOST_TURNS = 6
 """Digits up to which a number means turns; ids of checkpoints are longer."""
 USAGE: Any = typer.BadParameter.__base__
@@ -50,18 +53,25 @@ class Command:
     run: Run
 
 
+def split(text: str) -> tuple[str, str]:
+    """The command that a line names, and what stands behind it, a tab away or a blank."""
+    name, *rest = text.split(maxsplit=1)
+    return name, "".join(rest).strip()
+
+
 async def run(chat: Chat, text: str) -> None:
     """Do what a line says that begins with a slash. A fault is one line. Raises `LeaveError`."""
-    name, _, arguments = text.strip().partition(" ")
+    name, arguments = split(text)
     command = COMMANDS.get(name)
     if command is None:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
+        shown = one_line(name, SHOWN_CHARS)
+        near = difflib.get_close_matches(shown.lower(), COMMANDS, 1)
         hint = f"did you mean {near[0]}?" if near else "/help lists them."
-        chat.screen.say(f"There is no command {name}: {hint} (//text says /text to the model.)")
+        chat.screen.say(f"There is no command {shown}: {hint} (//text says /text to the model.)")
         return
     try:
         with naming(database_path(chat.settings)):
-            await command.run(chat, arguments.strip())
+            await command.run(chat, arguments)
     except (LangGraphMemoryError, ValueError) as error:
         chat.screen.say(f"Error: {error}")
     except USAGE as error:

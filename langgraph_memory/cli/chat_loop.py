@@ -15,7 +15,7 @@ from langgraph_memory.spilling import spill_folder
 
 from .called import program
 from .chat_agent import built
-from .chat_commands import LeaveError, completions
+from .chat_commands import LeaveError, completions, split
 from .chat_commands import run as run_command
 from .chat_demo import demo_config
 from .chat_folder import Folder
@@ -106,7 +106,7 @@ async def _line(chat: Chat, text: str) -> None:
         return
     if not text.startswith("/") or text.startswith("//"):
         await chat.turn(text.removeprefix("/") if text.startswith("//") else text)
-    elif text.partition(" ")[0] == "/retry":
+    elif split(text)[0] == "/retry":
         # It catches Ctrl-C itself.
         await run_command(chat, text)
     else:

@@ -29,7 +29,7 @@ from . import (
     tree,
     verify,
 )
-from .advice import advice
+from .advice import advised, told
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
@@ -95,7 +95,11 @@ def run() -> str | int | None:
         with _warnings_said():
             app()
     except LangGraphMemoryError as error:
-        say(" ".join(filter(None, (f"Error: {error}", advice(error)))))
+        say(f"Error: {advised(str(error), error)}")
+        return 2
+    except OSError as error:
+        # What nothing nearer has named: output that cannot be written, a folder that may not be looked into.
+        say(f"Error: {advised(told(error), error)}")
         return 2
     except SystemExit as leaving:
         return leaving.code

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -27,7 +28,10 @@ _CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 def use_utf8() -> None:
-    """Write UTF-8 whatever the locale is; what cannot be encoded is escaped instead of raising."""
+    """Write UTF-8 whatever the locale is; what cannot be encoded is escaped. A closed stdin is empty."""
+    if sys.stdin is None:
+        # Its number would be that of the next file, which might be a database.
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

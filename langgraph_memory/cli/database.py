@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import aiosqlite
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory import MemoryMiddleware, RuntimeConfig
@@ -27,7 +26,7 @@ from langgraph_memory.errors import (
     UnknownThreadError,
 )
 from langgraph_memory.opening import database_path
-from langgraph_memory.threads import ThreadSaver, ThreadStore
+from langgraph_memory.threads import ThreadSaver, ThreadStore, driver
 
 from .called import program
 from .errors import DatabaseMissingError, DatabaseUnusableError
@@ -52,9 +51,13 @@ def naming(file: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, NotImplementedError) as error:
         hint = LATER if "locked" in str(error) else ELSEWHERE
-        raise DatabaseUnusableError(f"{file}: the database of threads cannot be used ({error}). {hint}") from error
+        raise DatabaseUnusableError(_unusable(file, error, hint)) from error
     except tuple(NEXT) as error:
         raise type(error)(f"{error} ({file}; `{program()} {NEXT[type(error)]})") from error
+
+
+def _unusable(file: str | Path, reason: object, hint: str) -> str:
+    return f"{file}: the database of threads cannot be used ({reason}). {hint}"
 
 
 @asynccontextmanager
@@ -66,11 +69,17 @@ async def open_memory(config: RuntimeConfig, **arguments: Any) -> AsyncIterator[
 
 
 def database_of(config: RuntimeConfig) -> Path | None:
-    """The file of the threads; None where it does not exist. Raises `DatabaseUnusableError` for a folder."""
+    """The file of the threads; None where it does not exist.
+
+    Raises `DatabaseUnusableError` for a folder, and for what may not be looked at.
+    """
     file = Path(database_path(config))
-    if file.is_dir():
-        raise DatabaseUnusableError(f"{file}: is a folder, not the database of threads. {ELSEWHERE}")
-    return file.absolute() if file.is_file() else None
+    try:
+        if file.is_dir():
+            raise DatabaseUnusableError(f"{file}: is a folder, not the database of threads. {ELSEWHERE}")
+        return file.absolute() if file.is_file() else None
+    except OSError as error:
+        raise DatabaseUnusableError(_unusable(file, error.strerror or error, ELSEWHERE)) from error
 
 
 def existing_database(config: RuntimeConfig) -> Path:
@@ -101,7 +110,7 @@ async def open_store(
 ) -> AsyncIterator[ThreadStore]:
     """The threads in `file`. Makes no file and no tables; `ours` asks for a `ThreadSaver` whoever made the file."""
     with naming(str(file)):
-        async with aiosqlite.connect(uri or f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
+        async with driver.connected(uri or f"file:{quote(str(file))}?mode=rw", uri=True) as connection:
             tables = {row[0] for row in await connection.execute_fetchall("SELECT name FROM sqlite_master")}
             if "checkpoints" not in tables:
                 # Without threads it is to us like no file at all.

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from .merging import Merged
 
 app = typer.Typer(
-    name="memory", help="Look at what is remembered beyond a thread, correct it, look after it.", no_args_is_help=True
+    name="memory",
+    help="Look at what is remembered beyond a thread, correct it, look after it.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 for command in (show, status, log, diff, revert):
     app.command()(command)

@@ -99,8 +99,9 @@ def chosen(config: Path | None, whose: Whose, *, new: bool = False) -> Iterator[
     settings = load_config(config).config
     homes = homes_of(settings)
     try:
-        keeper = _found(homes, whose, settings, new=new)
-        with naming(keeper):
+        with naming(workspace_of(settings)):
+            keeper = _found(homes, whose, settings, new=new)
+        with naming(keeper.folder.path):
             yield Memory(keeper, shown_name(homes, keeper), settings)
     finally:
         homes.close()
@@ -123,7 +124,7 @@ def homes_of(config: RuntimeConfig) -> Homes:
 
 
 @contextmanager
-def naming(keeper: Keeper) -> Iterator[None]:
+def naming(folder: Path) -> Iterator[None]:
     """Tell what goes wrong with the files of a memory as an error that names its folder."""
     try:
         yield
@@ -131,7 +132,7 @@ def naming(keeper: Keeper) -> Iterator[None]:
         raise
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
-        file = getattr(error, "filename", None) or keeper.folder.path
+        file = getattr(error, "filename", None) or folder
         raise MemoryUnusableError(f"{file}: this memory cannot be used ({reason}).") from error
 
 

@@ -8,9 +8,11 @@ interleave, none is left half done when its task is cancelled, and any event loo
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
@@ -36,7 +38,27 @@ def _thread_of(conn: aiosqlite.Connection) -> threading.Thread:
 async def opened(conn: aiosqlite.Connection) -> None:
     """Open a connection that was handed over unopened. Does nothing to an open or a closed one."""
     if _thread_of(conn).ident is None:
-        await conn
+        await begun(conn)
+
+
+async def begun(conn: aiosqlite.Connection) -> aiosqlite.Connection:
+    """Open a connection. Where that fails, its thread has ended too."""
+    try:
+        return await conn
+    except sqlite3.Error:
+        # It tells this loop that it ends, and would print a traceback where the loop is closed by then.
+        await asyncio.to_thread(_thread_of(conn).join)
+        raise
+
+
+@asynccontextmanager
+async def connected(path: str, **options: Any) -> AsyncIterator[aiosqlite.Connection]:
+    """A connection that is closed in the end."""
+    conn = await begun(connection(path, **options))
+    try:
+        yield conn
+    finally:
+        await conn.close()
 
 
 async def call(

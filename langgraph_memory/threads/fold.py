@@ -117,11 +117,20 @@ def messages_of(write: Any) -> list[BaseMessage | None]:
 
 
 def as_messages(value: Any) -> list[BaseMessage]:
-    """A channel's value, or what is written to it, as messages."""
+    """A channel's value, or what is written to it, as messages; what is none, as other graphs have it, is left out."""
     if isinstance(value, _DeltaSnapshot):
         value = value.value
     given = list(value) if isinstance(value, list | tuple) and not _is_pair(value) else [value]
-    return given if all(isinstance(message, BaseMessage) for message in given) else convert_to_messages(given)
+    if all(isinstance(message, BaseMessage) for message in given):
+        return given
+    return list(chain.from_iterable(map(_converted, given)))
+
+
+def _converted(given: Any) -> list[BaseMessage]:
+    try:
+        return convert_to_messages([given])
+    except (TypeError, ValueError, KeyError, AttributeError, NotImplementedError):
+        return []
 
 
 def _is_pair(value: Any) -> bool:

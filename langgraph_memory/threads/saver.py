@@ -67,7 +67,7 @@ class Opening(AbstractAsyncContextManager["ThreadSaver"]):
         self._conn = driver.connection(path)
 
     async def __aenter__(self) -> ThreadSaver:
-        return self._kind(await self._conn, serde=self._serde)
+        return self._kind(await driver.begun(self._conn), serde=self._serde)
 
     async def __aexit__(self, *error: object) -> None:
         await self._conn.close()

@@ -98,6 +98,17 @@ def test_a_wrong_command_is_one_line_with_the_nearest():
     assert result.exit_code == 0 and result.stdout == ""
 
 
+def test_a_line_that_is_no_command_is_shown_in_short():
+    lines = demo("/" + "y" * 100_000, "/HELP").stderr.splitlines()
+    assert max(map(len, lines)) < 300
+    assert sum("did you mean /help?" in line for line in lines) == 1
+
+
+def test_what_a_command_takes_may_stand_behind_a_tab():
+    assert "there is no thread 'q' yet." in demo("/threads\tq").stderr
+    assert "Nothing was said yet." in demo("/retry\tnow").stderr
+
+
 def test_two_slashes_send_one_to_the_model():
     demo("//context is what?")
     assert stored("t")[0].text == "/context is what?"

@@ -209,7 +209,54 @@ def test_a_folder_that_cannot_be_written_is_named_with_what_to_do(use, args):
         Path("memory").chmod(0o755)
 
 
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        (["view", "t"], ["the database of threads cannot be used (Permission denied)", "Name another file"]),
+        (["status"], ["threads.db: Permission denied. To allow it, change the rights"]),
+        (
+            ["memory", "show", "--user", "ada"],
+            ["this memory cannot be used (Permission denied). To allow it, change the rights"],
+        ),
+    ],
+)
+def test_a_folder_that_may_not_be_looked_into_is_named_with_what_to_do(use, args, parts):
+    Path("memory").mkdir()
+    for parent in Path.cwd().parents[: len(Path.cwd().parts) - 2]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    Path().chmod(0o755)
+    Path("memory").chmod(0o600)
+
+    def work() -> None:
+        said = use.refused(*args)
+        assert all(part in said for part in parts), said
+
+    try:
+        assert done(as_nobody(work)) == 0
+    finally:
+        Path("memory").chmod(0o755)
+
+
+@pytest.mark.parametrize("args", [["status"], ["chat", "--model", "demo"]])
+def test_a_working_folder_that_was_removed_is_told(use, args, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    use.monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert use.refused(*args) == "Error: The working folder is not there any more: go to one that is.\n"
+
+
 # 7. A full disk
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here is always full")
+@pytest.mark.parametrize("args", [["status"], ["status", "--json"]])
+def test_output_that_cannot_be_written_is_one_line(args):
+    command = [sys.executable, "-m", "langgraph_memory", *args]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    said = "Error: No space left on device. The disk is full: make room on it, then try again.\n"
+    assert (ended.returncode, ended.stderr) == (2, said)
 
 
 BOTH = """

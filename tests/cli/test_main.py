@@ -188,6 +188,15 @@ def test_text_of_any_language_is_written_whatever_the_encoding_of_the_streams():
     assert "Grüße 潮汐 🌊" in shown.stdout
 
 
+def test_a_chat_without_any_input_ends():
+    code = (
+        "import sys; sys.stdin = None; sys.argv[1:] = ['chat', '--model', 'demo']; from langgraph_memory import cli; "
+    )
+    code += "cli.main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", timeout=60)
+    assert (ended.returncode, ended.stdout, "Traceback" in ended.stderr) == (0, "", False), ended.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_error():
     lgm("replay", write("t.jsonl", [("a", [user("line\n" * 20_000)])]))
     command = [sys.executable, "-m", "langgraph_memory", "view", "t/a", "--full"]

@@ -355,6 +355,22 @@ def test_threads_without_memory_are_shown_as_they_are(schema):
     assert {m["from"] for m in view} == {"as it is"}
 
 
+@pytest.mark.parametrize("odd", [{"from": "bob", "text": "hello"}, 5])
+def test_what_another_graph_keeps_as_messages_and_is_none_hides_no_thread(odd):
+    class Letters(dict[str, Any]):
+        __annotations__ = {"messages": list}
+
+    def writing(builder: Builder) -> None:
+        builder.add_node("write", lambda state: {"messages": [odd]})
+        builder.add_edge(START, "write")
+
+    run(writing, [{"messages": [odd]}], schema=Letters, thread="odd")
+    run(answering, [said("question")])
+    assert {row["thread_id"]: row["messages"] for row in lgm_json("threads")} == {"odd": 0, "own": 2}
+    for command in ("view", "log", "tree", "context"):
+        assert lgm(command, "odd").exit_code == 0
+
+
 def test_a_thread_without_messages_has_an_empty_view():
     class Counted(dict[str, Any]):
         __annotations__ = {"count": int}

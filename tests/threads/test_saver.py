@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -400,3 +401,12 @@ def test_the_file_is_ordinary_sqlite(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE)) as db:
         assert db.execute("SELECT type FROM checkpoints").fetchall() == [("lgm1",)]
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_file_that_cannot_be_opened_leaves_no_thread_that_outlives_the_loop(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    for _ in range(5):
+        with pytest.raises(sqlite3.OperationalError):
+            async with ThreadSaver.from_conn_string(tmp_path / "no" / "threads.db"):
+                pass
+        assert not [each for each in set(threading.enumerate()) - before if "connection" in each.name]
