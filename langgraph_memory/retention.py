@@ -14,7 +14,10 @@ from pathlib import Path
 from .atomic import write_whole
 from .errors import LangGraphMemoryError
 from .names import safe_name
+from .state import MESSAGES
 from .threads import ThreadStore
+from .threads.fold import holds_others
+from .threads.source import config_of
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +44,14 @@ async def expire(store: ThreadStore, days: int, workspace: Path, *, now: datetim
 
 
 async def archive(store: ThreadStore, thread_id: str, workspace: Path) -> Path:
-    """Write a thread to the archive; the file. Raises `OSError` and leaves nothing half-written."""
+    """Write a thread to the archive; the file. Raises `OSError` and leaves nothing half-written.
+
+    Raises `LangGraphMemoryError` where the file would not have everything: another graph keeps something else there.
+    """
     lines = [line async for line in store.export(thread_id, "jsonl")]
+    saved = await store.saver.aget_tuple(config_of(thread_id, "", None))
+    if not lines or saved is None or holds_others(saved.checkpoint["channel_values"].get(MESSAGES, [])):
+        raise LangGraphMemoryError("it has no messages, or something else among them, which the archive would not have")
     path = workspace / FOLDER / f"{safe_name(thread_id)}.jsonl"
     await asyncio.to_thread(_write, path, "".join(f"{line}\n" for line in lines))
     return path

@@ -2,16 +2,23 @@ import json
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.graph import StateGraph
 
 from langgraph_memory import MemoryMiddleware
 from langgraph_memory.retention import FOLDER, expire
 from langgraph_memory.threads import ThreadSaver, ThreadStore
 from tests.support.graphs import node_graph, thread
 from tests.support.models import Scripted
+
+
+class Foreign(TypedDict, total=False):
+    messages: Any
+    other: str
+
 
 LATER = datetime.now(UTC) + timedelta(days=10)
 
@@ -44,6 +51,19 @@ async def test_a_thread_that_cannot_be_archived_stays(tmp_path, caplog):
         assert await expire(ThreadStore(saver), 1, tmp_path, now=LATER) == []
         assert [row.thread_id for row in await ThreadStore(saver).threads()] == ["a"]
     assert "cannot be archived" in caplog.text
+
+
+@pytest.mark.parametrize("value", [[{"from": "bob", "text": "y"}], [5, HumanMessage("hello")], []])
+async def test_a_thread_of_another_graph_that_the_archive_would_not_have_whole_stays(tmp_path, caplog, value):
+    builder = StateGraph(Foreign)
+    builder.add_node("keep", lambda state: {"messages": value})
+    builder.set_entry_point("keep")
+    async with ThreadSaver.from_conn_string("t.db") as saver:
+        await builder.compile(checkpointer=saver).ainvoke({"other": "kept"}, thread("a"))
+        assert await expire(ThreadStore(saver), 1, tmp_path, now=LATER) == []
+        assert [row.thread_id for row in await ThreadStore(saver).threads()] == ["a"]
+    assert "cannot be archived" in caplog.text
+    assert not (tmp_path / FOLDER).exists()
 
 
 async def test_a_thread_that_waits_for_something_stays(tmp_path):

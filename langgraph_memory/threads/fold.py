@@ -118,12 +118,21 @@ def messages_of(write: Any) -> list[BaseMessage | None]:
 
 def as_messages(value: Any) -> list[BaseMessage]:
     """A channel's value, or what is written to it, as messages; what is none, as other graphs have it, is left out."""
-    if isinstance(value, _DeltaSnapshot):
-        value = value.value
-    given = list(value) if isinstance(value, list | tuple) and not _is_pair(value) else [value]
+    given = _given(value)
     if all(isinstance(message, BaseMessage) for message in given):
         return given
     return list(chain.from_iterable(map(_converted, given)))
+
+
+def holds_others(value: Any) -> bool:
+    """Whether a channel's value holds something that is no message, which `as_messages` leaves out."""
+    return any(not isinstance(each, BaseMessage) and not _converted(each) for each in _given(value))
+
+
+def _given(value: Any) -> list[Any]:
+    if isinstance(value, _DeltaSnapshot):
+        value = value.value
+    return list(value) if isinstance(value, list | tuple) and not _is_pair(value) else [value]
 
 
 def _converted(given: Any) -> list[BaseMessage]:
