@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .context.report import ContextReport
     from .context.viewdiff import Change, ViewDiff
 
-TEXT_CHARS = 120
+TEXT_CHARS, LINE_CHARS = 120, 2000
 LINES = {"+": "#3fa35b", "-": "#d05c5c", "@": "#4c8bf5"}
 """Of the lines of a unified diff, by how they begin."""
 
@@ -143,8 +143,11 @@ def _sizes(old: int, new: int) -> tuple[str, str, str]:
 
 def diff_html(text: str) -> str:
     """A unified diff with its lines in colour."""
-    lines = [element("div", line or " ", style=_coloured(line)) for line in text.splitlines()]
-    return box(element("div", *lines, style=f"{MONO};white-space:pre-wrap") if lines else "no change")
+    given = text.splitlines()
+    shown, missing = ends(len(given))
+    lines = [element("div", given[at][:LINE_CHARS] or " ", style=_coloured(given[at])) for at in shown]
+    body = element("div", *lines, style=f"{MONO};white-space:pre-wrap") if lines else "no change"
+    return box(body, *left_out(missing))
 
 
 def _coloured(line: str) -> str:

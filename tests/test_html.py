@@ -207,3 +207,11 @@ def test_only_markup_of_ours_is_not_escaped() -> None:
     assert element("p", inner, "&", title='"') == '<p title="&quot;"><b>&lt;i&gt;</b>&amp;</p>'
     assert isinstance(inner, Html)
     assert "<thead>" not in table(("", ""), [("a", "b")])
+
+
+def test_a_display_is_bounded_however_long_names_and_lists_are() -> None:
+    long = "n" * 300_000
+    call = {"name": long, "args": {long: long}, "id": "c", "type": "tool_call"}
+    messages = [AIMessage(long, tool_calls=[call]), ToolMessage(long, name=long, tool_call_id="c")] * 2000
+    assert len(Messages(messages)._repr_html_()) < 400_000
+    assert len(Diff("".join(f"+{long[:3000]}\n" for _ in range(5000)))._repr_html_()) < 800_000

@@ -12,7 +12,7 @@ from ..html import COLOURS, FAINT, MONO, Html, box, element, ends, faint, left_o
 from .drawing import draw, labels, mark
 from .shapes import Hit, Node, ThreadRow
 
-TEXT_CHARS, CALL_CHARS = 160, 80
+TEXT_CHARS, CALL_CHARS, NAME_CHARS = 160, 80, 120
 
 
 def threads_html(rows: Sequence[ThreadRow]) -> str:
@@ -20,13 +20,13 @@ def threads_html(rows: Sequence[ThreadRow]) -> str:
     shown, missing = ends(len(rows))
     cells = [
         (
-            element("code", row.thread_id),
+            element("code", one_line(row.thread_id, NAME_CHARS)),
             f"{row.turns:,}",
             f"{row.messages:,}",
             f"{row.checkpoints:,}",
             f"{row.branches:,}",
             "" if row.bytes is None else f"{row.bytes / 1000:,.0f} kB",
-            ", ".join(row.next),
+            one_line(", ".join(row.next), TEXT_CHARS),
         )
         for row in (rows[place] for place in shown)
     ]
@@ -51,8 +51,11 @@ class Said(NamedTuple):
     def of(cls, message: BaseMessage) -> Said:
         who = message.name or message.type if message.type == "tool" else message.type
         calls = getattr(message, "tool_calls", ())
-        called = (f"{call['name']}({one_line(to_json(call['args']), CALL_CHARS)})" for call in calls)
-        return cls(who, one_line(message_text(message), TEXT_CHARS), tuple(called))
+        called = (
+            f"{one_line(str(call['name']), NAME_CHARS)}({one_line(to_json(call['args']), CALL_CHARS)})"
+            for call in calls
+        )
+        return cls(one_line(who, NAME_CHARS), one_line(message_text(message), TEXT_CHARS), tuple(called))
 
     @property
     def line(self) -> str:
@@ -67,7 +70,7 @@ def _message(message: BaseMessage) -> tuple[Html, Html]:
 
 
 def hits_html(hits: Sequence[Hit]) -> str:
-    cells = [(element("code", hit.thread_id), hit.role, hit.excerpt) for hit in hits]
+    cells = [(element("code", one_line(hit.thread_id, NAME_CHARS)), hit.role, hit.excerpt) for hit in hits]
     return box(table(("thread", "role", "found"), cells)) if cells else box(faint("nothing was found"))
 
 
@@ -93,7 +96,7 @@ def checkpoint_lines(nodes: Sequence[Node]) -> list[CheckpointLine]:
         CheckpointLine(
             node,
             f"{lead}{mark(node)} [{places[node.checkpoint_id]}]  {node.messages} messages",
-            "".join(f" · {label}" for label in labels(node)),
+            "".join(f" · {one_line(label, NAME_CHARS)}" for label in labels(node)),
         )
         for lead, node in ((one.lead, one.node) for one in draw(nodes))
     ]
