@@ -157,8 +157,10 @@ def test_a_short_thread_is_not_compacted():
 
 
 def test_the_memory_of_the_user_is_looked_at_and_changed():
+    # A regular round would merge what was added, whenever it gets to it.
+    Path("runtime.json").write_text('{"memory": {"maintenance": {"interval_hours": 0}}}', encoding="utf-8")
     result = demo(
-        "/memory", "/memory add 'Ada sails a sloop'", "/memory show --list", "/memory today", "/memory show --nonsense"
+        "/memory add 'Ada sails a sloop'", "/memory", "/memory show --list", "/memory today", "/memory show --nonsense"
     )
     assert "memory/" in result.stdout and "Ada sails a sloop" in result.stdout
     assert "there is no MEMORY.md yet" in result.stderr
