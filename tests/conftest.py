@@ -71,7 +71,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket.socket, name, guarded(name))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _own_code_never_blocks() -> Iterator[None]:
     """A blocking call that our code makes on an event loop raises `BlockingError` there."""
     with blockbuster_ctx("langgraph_memory"):
