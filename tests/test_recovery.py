@@ -17,6 +17,8 @@ from tests.support.graphs import chat
 from tests.support.server import FORMS, RATE_LIMITED, SUMS, ModelServer
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 HISTORY = [*chat(20, chars=300), HumanMessage("book berth 9 for 04:30", id="go")]
 CERTAIN = [form for form in FORMS if form not in ("empty stream", "silent")]

@@ -15,6 +15,8 @@ from tests.support.server import UNAUTHORISED, Call, Fault, ModelServer, Reply, 
 from .chatting import KEYS, talked, write_files
 from .recorded import lgm_json, stored, texts
 
+pytestmark = pytest.mark.slow
+
 READ = Call("read", {"path": "harbour.txt"}, "call_read")
 
 

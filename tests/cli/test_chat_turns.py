@@ -24,6 +24,8 @@ from tests.support.models import Scripted, Streaming
 
 from .chatting import write_files
 
+pytestmark = pytest.mark.slow
+
 CALLS = AIMessage("", tool_calls=[{"name": "read", "args": {"path": "harbour.txt"}, "id": f"c{n}"} for n in range(2)])
 CONFIG = {"memory": {"flush": {"trigger": "never"}}}
 

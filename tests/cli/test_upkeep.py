@@ -14,6 +14,8 @@ from langgraph_memory.threads import ThreadSaver
 
 from .recorded import lgm, lgm_json, long_task, talk, write
 
+pytestmark = pytest.mark.slow
+
 
 def names() -> set[str]:
     return {row["thread_id"] for row in lgm_json("threads")}

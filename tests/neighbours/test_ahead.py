@@ -18,6 +18,8 @@ from langchain.agents.middleware import (
 from tests.neighbours.agents import LONG, REQUEST, Provider, assert_single, assert_sound, beside, say
 from tests.support.graphs import MODES, grab, looping
 
+pytestmark = pytest.mark.slow
+
 AHEAD = {"compaction.prefetch_ratio": 0.6}
 NEIGHBOURS: dict[str, dict[str, Any]] = {
     "none": {},

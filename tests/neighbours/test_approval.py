@@ -16,6 +16,8 @@ from tests.neighbours.agents import LONG, REQUEST, Provider, assert_single, asse
 from tests.support.graphs import MODES, Talk, as_bytes, calls, looping, summaries_in, text_of
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 ORDERS = ("outer", "inner")
 APPROVE = {"type": "approve"}
 REJECT = {"type": "reject", "message": "not that pier"}

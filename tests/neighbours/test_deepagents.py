@@ -29,6 +29,8 @@ from tests.neighbours.agents import (
 from tests.support.graphs import MODES, Talk, configured, grab, looping, rounds, summaries_in, text_of, thread
 from tests.support.models import numbered_summaries
 
+pytestmark = pytest.mark.slow
+
 deepagents = pytest.importorskip("deepagents")
 
 WINDOW = 30_000

@@ -23,6 +23,8 @@ from tests.neighbours.test_model_switch import LARGE, Choosing
 from tests.support.graphs import MODES, grab, looping
 from tests.support.models import numbered_summaries
 
+pytestmark = pytest.mark.slow
+
 NEIGHBOURS: dict[str, dict[str, Any]] = {
     "none": {},
     "redaction": {"outer": [PIIMiddleware("email", apply_to_output=True, apply_to_tool_results=True)]},

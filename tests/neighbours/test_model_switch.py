@@ -26,6 +26,8 @@ from tests.support.graphs import MODES, Talk, chat, looping, summaries_in, text_
 from tests.support.models import GOOD, Streaming
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 LARGE = 60_000
 
 

@@ -19,6 +19,8 @@ from langgraph_memory.context.tokens import count_tools, load_counter
 from tests.neighbours.agents import LONG, REQUEST, Provider, assert_single, assert_sound, beside, say
 from tests.support.graphs import MODES, chat, grab, looping, summaries_in, text_of
 
+pytestmark = pytest.mark.slow
+
 ORDERS = ("outer", "inner")
 PROMPT = "Plan before you act. " * 250
 """About a fifth of the window."""

@@ -26,6 +26,8 @@ from tests.neighbours.test_subgraphs import KEEPS
 from tests.support.graphs import MODES, Talk, chat, configured, grab, looping, node_graph, text_of, thread
 from tests.support.models import GOOD, Scripted, content_text, numbered_summaries
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE: dict[str, Any] = {"initial_delay": 0, "backoff_factor": 0}
 
 

@@ -22,6 +22,8 @@ from tests.neighbours.agents import (
 )
 from tests.support.graphs import MODES, as_bytes, grab, looping, summaries_in, text_of
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE: dict[str, Any] = {"initial_delay": 0, "backoff_factor": 0}
 
 

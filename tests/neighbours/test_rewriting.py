@@ -31,6 +31,8 @@ from tests.support.graphs import MODES, Talk, calls, grab, looping, summaries_in
 from tests.support.models import numbered_summaries
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 ORDERS = ("outer", "inner")
 SECRET = "ada@example.org"
 

@@ -33,6 +33,8 @@ from tests.support.graphs import MODES, Talk, agent_graph, chat, configured, gra
 from tests.support.models import numbered_summaries
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 
 class SharedState(AgentState[Any]):
     """The state of an agent that hands its record to the graph around it."""

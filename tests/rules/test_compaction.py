@@ -28,6 +28,8 @@ from tests.support.graphs import (
 from tests.support.models import GOOD, Scripted, Slow, content_text, numbered_summaries, summariser
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 MARK = re.compile(r"(?<![\w-])[qar]-\d{4}(?![\w-])")
 """A mark of `chat` or `rounds`, and no part of a message id."""
 SCRIPTS = {"English": "the boat is late ", "Chinese": "船今天晚到了", "JSON": '{"pier": 7, "at": "04:30"}, '}

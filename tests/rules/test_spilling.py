@@ -27,6 +27,8 @@ from tests.support.graphs import MODES
 from tests.support.models import Scripted
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("agent", "wrapped", "bare tool node")
 REF = re.compile(r'recall\("(spill:([0-9a-f]{32}))"\)')
 MORE = re.compile(r"\n\[characters \d+-\d+ of (\d+); go on with offset=(\d+)\]$")

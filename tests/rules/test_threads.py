@@ -30,6 +30,8 @@ from langgraph_memory.threads.moulds import mould_of
 from tests.support.savers import checkpoint, config, talk
 from tests.support.stores import chat, tell, texts, thread
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
