@@ -1,7 +1,8 @@
 """The sample's thread is made once for all tests of a run, also by several processes."""
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,17 @@ from filelock import FileLock
 
 from .running import Sample
 from .sessions import lgm
+
+
+@pytest.fixture(autouse=True)
+def _levels_as_they_were() -> Iterator[None]:
+    """What a document sets of the logging, as of the texts of errors, ends with it."""
+    loggers = [logging.getLogger(name) for name in (None, "langgraph_memory", "langgraph_memory.details")]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+import langgraph_memory
 
 
 def start(work: Callable[[], Any]) -> int:
@@ -66,6 +70,10 @@ def killed_at(line: int, work: Callable[[], Any], *, files: str) -> bool:
 
 def as_nobody(work: Callable[[], Any]) -> Callable[[], Any]:
     """`work` without the rights of root, for whom nothing is read-only."""
+    # Such a user may not be able to read the modules either, which are imported where they are needed.
+    for module in pkgutil.walk_packages(langgraph_memory.__path__, "langgraph_memory."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 
     def unprivileged() -> None:
         if os.getuid() == 0:
