@@ -11,7 +11,7 @@ from benchmarks.__main__ import app
 from benchmarks.retrieval import SETS, crosswoz, locomo, matching, memorybank, recall, recall_lines, speed, speed_lines
 from tests.support.data import needs_recordings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 CHAT: dict[str, Any] = {
     "id": "c",

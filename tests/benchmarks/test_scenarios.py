@@ -14,7 +14,7 @@ from benchmarks.scenarios import SCENARIOS, outcome
 from benchmarks.scenarios.agents import AGENTS
 from benchmarks.scenarios.outcome import OURS, Outcome, Scenario, judged, lines, run, short
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 SMALL = {
     "context.TURNS": 30,

@@ -16,13 +16,17 @@ from langgraph_memory.cli.chat_names import new_id
 
 from .recorded import stored
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 pty = pytest.importorskip("pty")
 
 CTRL_C, CTRL_D, ENTER, TAB = "\x03", "\x04", "\r", "\t"
 PATIENCE = 60.0
 SAID = "fixed rules, no language model"
+
+
+PROMPT = "\x1b[?2004h"
+"""The editor has taken the terminal over and reads; a Ctrl-D before that would be the terminal's own."""
 
 
 class Terminal:
@@ -95,6 +99,7 @@ def test_the_editor_completes_gives_a_line_up_and_leaves():
         terminal.see("ext")
         terminal.type(ENTER)
         terminal.see("compaction above")
+        terminal.see(PROMPT)
         terminal.type(CTRL_D)
         assert terminal.left() == 0
     assert stored("t")[0].text == "hello"

@@ -13,7 +13,7 @@ from tests.live.programs import BOTH, showing
 from tests.live.remembering import FLUSH, MERGE, Rememberer, asked, noted, purpose, serving
 from tests.support.server import ModelServer, Reply, Request
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 MARK = "zebra-of-the-side-model"
 

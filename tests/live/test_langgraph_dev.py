@@ -23,7 +23,7 @@ import pytest
 from langgraph_memory import ThreadStore
 from langgraph_memory.threads.saver import ThreadSaver
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 pytest.importorskip("langgraph_api")
 sdk = pytest.importorskip("langgraph_sdk")

@@ -12,7 +12,7 @@ import pytest
 from tests.live.large import LINE, line, measured, shown, stored
 from tests.live.programs import Program
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 MILLION = 1_000_000
 FEWER = 100_000

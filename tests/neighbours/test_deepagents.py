@@ -29,7 +29,7 @@ from tests.neighbours.agents import (
 from tests.support.graphs import MODES, Talk, configured, grab, looping, rounds, summaries_in, text_of, thread
 from tests.support.models import numbered_summaries
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 deepagents = pytest.importorskip("deepagents")
 

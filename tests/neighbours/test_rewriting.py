@@ -31,7 +31,7 @@ from tests.support.graphs import MODES, Talk, calls, grab, looping, summaries_in
 from tests.support.models import numbered_summaries
 from tests.support.validity import faults
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 ORDERS = ("outer", "inner")
 SECRET = "ada@example.org"
