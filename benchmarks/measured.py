@@ -1,6 +1,6 @@
 """The section "Measured" of the README, made from the figures: no number in it is written by hand."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -115,9 +115,14 @@ def _timing(result: Mapping[str, Any]) -> str:
     taken = sorted(timing["milliseconds"] for timing in ours)
     faster = sorted(timing["faster"] for timing in ours)
     return (
-        f"{taken[0]:.1f} to {taken[1]:.1f} ms at {result['messages']:,} messages (LangChain's two hooks "
-        f"{faster[0]:.0f} to {faster[1]:.0f} times that)"
+        f"{_range(taken, '.1f')} ms at {result['messages']:,} messages (LangChain's two hooks "
+        f"{_range(faster, '.0f')} times that)"
     )
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    """The smallest and the largest value, once where both read the same."""
+    return " to ".join(dict.fromkeys(format(value, form) for value in (values[0], values[-1])))
 
 
 def _scenarios(results: Mapping[str, Any]) -> Iterator[str]:
