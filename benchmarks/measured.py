@@ -114,7 +114,8 @@ def _timing(result: Mapping[str, Any]) -> str:
     hook, node = (timings[f"ours, {way}"] for way in ("hook of create_agent", "node and view"))
     return (
         f"{hook['milliseconds']:.1f} ms (in `create_agent`) and {node['milliseconds']:.1f} (as a node) at "
-        f"{result['messages']:,} messages, LangChain's two hooks {hook['faster']:.0f} and {node['faster']:.0f} times that"
+        f"{result['messages']:,} messages, LangChain's two hooks {hook['faster']:.0f} and {node['faster']:.0f} "
+        "times that"
     )
 
 
