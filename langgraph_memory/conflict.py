@@ -155,7 +155,7 @@ LANGCHAIN = (
 DEEPAGENTS = (
     "deepagents' summariser has cut this thread (_summarization_event): both are paid for summaries of the same "
     "messages, and each of its cuts makes the memory's summary worthless; give the memory its "
-    'place, with a subclass of MemoryMiddleware whose name is "SummarizationMiddleware", or leave it out with '
+    'place, with MemoryMiddleware(…, name="SummarizationMiddleware"), or leave it out with '
     'HarnessProfile(excluded_middleware={"SummarizationMiddleware"}), because trigger=None does not stop it.'
 )
 LANGMEM = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from .context.text import one_line
@@ -20,8 +19,6 @@ LINES = {"+": "#3fa35b", "-": "#d05c5c", "@": "#4c8bf5"}
 
 SIGNS = {"same": "", "new": "+", "gone": "−", "changed": "~"}
 CHANGES = {"same": "inherit", "new": "#3fa35b", "gone": "#d05c5c", "changed": "#d9a514"}
-FEW = 2
-"""So many messages in a row that are the same are still listed one by one."""
 
 
 # A report
@@ -102,7 +99,7 @@ def _sent(number: int, message: Shown) -> tuple[object, ...]:
 def view_diff_lines(diff: ViewDiff) -> list[str]:
     """What is not the same in two views, for where there is no HTML."""
     changes = (change for change in diff.changes if change.what != "same")
-    return [*(f"{SIGNS[one.what]} {one.after or one.before}. {one.role} · {one.how}" for one in changes), diff.verdict]
+    return [*(f"{SIGNS[one.what]} {one.number}. {one.role} · {one.how}" for one in changes), diff.verdict]
 
 
 def view_diff_html(diff: ViewDiff) -> str:
@@ -119,22 +116,18 @@ def view_diff_html(diff: ViewDiff) -> str:
 
 
 def _changes(diff: ViewDiff) -> Iterator[tuple[object, ...]]:
-    for what, group in groupby(diff.changes, lambda change: change.what):
-        changes = list(group)
-        if what == "same" and len(changes) > FEW:
-            tokens = f"{sum(change.tokens_after for change in changes):,}"
-            numbers = f"{changes[0].after}–{changes[-1].after}"
-            yield "", faint(numbers), faint(f"{len(changes):,} messages"), faint("the same"), faint(tokens)
+    for first, *more in diff.runs():
+        if more:
+            tokens = f"{sum(change.tokens_after for change in (first, *more)):,}"
+            numbers = f"{first.number}–{more[-1].number}"
+            yield "", faint(numbers), faint(f"{1 + len(more):,} messages"), faint("the same"), faint(tokens)
         else:
-            yield from map(_change, changes)
+            yield _change(first)
 
 
 def _change(change: Change) -> tuple[object, ...]:
-    number = change.after if change.after is not None else change.before
-    sizes = (change.tokens_before, change.tokens_after)
-    tokens = {"gone": f"{sizes[0]:,}", "changed": f"{sizes[0]:,} → {sizes[1]:,}"}.get(change.what, f"{sizes[1]:,}")
     sign = element("b", SIGNS[change.what], style=f"color:{CHANGES[change.what]}")
-    return sign, number, change.role, change.how or "the same", tokens
+    return sign, change.number, change.role, change.how or "the same", change.tokens
 
 
 def _sizes(old: int, new: int) -> tuple[str, str, str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,6 +21,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langchain_core.tools import BaseTool
 
+from . import patterns
 from .context.prune import OWN_TOOLS
 from .context.text import clean_text, message_text, one_line
 from .spill import MARKER, SpillDamagedError, SpillStore, references
@@ -39,8 +39,6 @@ MESSAGE = "msg:"
 CUT = "[…]"
 MATCH_SECONDS = 1.0
 """Time for all matches of a pattern; a pattern that takes longer is looked for as plain text."""
-LINE_SECONDS, CHAR_SECONDS = 3e-5, 1e-7
-"""What each line and each of its characters add to that time, so that honest work on a large file is not cut off."""
 
 _TOO_COSTLY = "[the pattern takes too long as a regular expression; it was looked for as plain text]"
 _SPECIAL = frozenset("\\.^$*+?{}[]()|")
@@ -315,26 +313,16 @@ def _expression(pattern: str) -> Search:
         return _plain(pattern)
     if _SPECIAL.isdisjoint(pattern):
         return _plain(pattern)
-    ends = time.thread_time() + MATCH_SECONDS
-
-    def search(text: str) -> Span | None:
-        nonlocal ends
-        honest = LINE_SECONDS + CHAR_SECONDS * len(text)
-        ends += honest
-        left = min(ends - time.thread_time(), MATCH_SECONDS + honest)
-        if left <= 0:
-            raise TimeoutError
-        match = compiled.search(text, timeout=left)
-        return match.span() if match else None
-
-    return search
+    return _spans(patterns.limited(compiled, MATCH_SECONDS))
 
 
 def _plain(pattern: str) -> Search:
-    compiled = regex.compile(regex.escape(pattern), regex.IGNORECASE | regex.FULLCASE)
+    return _spans(regex.compile(regex.escape(pattern), regex.IGNORECASE | regex.FULLCASE).search)
 
-    def search(text: str) -> Span | None:
-        match = compiled.search(text)
+
+def _spans(search: patterns.Search) -> Search:
+    def spanned(text: str) -> Span | None:
+        match = search(text)
         return match.span() if match else None
 
-    return search
+    return spanned

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Coroutine, Hashable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -78,6 +78,19 @@ class Job:
     @property
     def key(self) -> Key:
         return "flush", self.keeper.folder.given, self.thread
+
+
+class Piece(NamedTuple, Generic[Work]):
+    """Work that a task does, made anew where somebody else is at it."""
+
+    make: Callable[[], Work]
+    model: Model | None
+    key: Hashable
+    """What its breaker goes by."""
+    patience: float
+    """Seconds that it is tried again for."""
+    thread: str | None
+    """The conversation that it comes of."""
 
 
 class SideBranches:
@@ -282,15 +295,13 @@ class SideBranches:
 
     def _flushed_sync(self, job: Job) -> Flushed:
         self._mark_branches(job)
-        started, model = time.perf_counter(), self._for_flush(job)
-        task = self._worked_sync(lambda: self._flush(job, model), model, job.thread, job.patience, job.thread)
-        return self._told(job, task.result, started)
+        started = time.perf_counter()
+        return self._told(job, self._worked_sync(self._flushing(job)).result, started)
 
     async def _flushed(self, job: Job) -> Flushed:
         await in_thread(self._mark_branches, job)
-        started, model = time.perf_counter(), self._for_flush(job)
-        task = await self._worked(lambda: self._flush(job, model), model, job.thread, job.patience, job.thread)
-        return self._told(job, task.result, started)
+        started = time.perf_counter()
+        return self._told(job, (await self._worked(self._flushing(job))).result, started)
 
     def consolidated_sync(
         self,
@@ -303,9 +314,8 @@ class SideBranches:
         thread: str | None = None,
     ) -> Consolidated:
         """Consolidate one memory now, behind whoever else is doing that; `thread` is the one whose turn led to it."""
-        started, model = time.perf_counter(), self._for_merging(model)
-        make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
-        task = self._worked_sync(make, model, keeper.folder.given, CLAIM_PATIENCE, thread)
+        started = time.perf_counter()
+        task = self._worked_sync(self._merging(keeper, counter, model, force, dry_run, thread))
         return self._changed(task.result, started, dry_run=dry_run)
 
     async def consolidated(
@@ -318,30 +328,25 @@ class SideBranches:
         dry_run: bool = False,
         thread: str | None = None,
     ) -> Consolidated:
-        started, model = time.perf_counter(), self._for_merging(model)
-        make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
-        task = await self._worked(make, model, keeper.folder.given, CLAIM_PATIENCE, thread)
+        started = time.perf_counter()
+        task = await self._worked(self._merging(keeper, counter, model, force, dry_run, thread))
         return self._changed(task.result, started, dry_run=dry_run)
 
-    def _worked_sync(
-        self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float, thread: str | None
-    ) -> Work:
-        """A task that has come to its end; where somebody else is at it, it is tried again for `patience` seconds."""
-        until = time.monotonic() + patience
+    def _worked_sync(self, piece: Piece[Work]) -> Work:
+        """A task that has come to its end."""
+        until = time.monotonic() + piece.patience
         while True:
-            task = make()
-            run(task, model, key=key, thread=thread, **self._driving)
+            task = piece.make()
+            run(task, piece.model, key=piece.key, thread=piece.thread, **self._driving)
             if task.result.outcome != "busy" or time.monotonic() >= until:
                 return task
             time.sleep(POLL_SECONDS)
 
-    async def _worked(
-        self, make: Callable[[], Work], model: Model | None, key: Hashable, patience: float, thread: str | None
-    ) -> Work:
-        until = time.monotonic() + patience
+    async def _worked(self, piece: Piece[Work]) -> Work:
+        until = time.monotonic() + piece.patience
         while True:
-            task = make()
-            await arun(task, model, key=key, thread=thread, **self._driving)
+            task = piece.make()
+            await arun(task, piece.model, key=piece.key, thread=piece.thread, **self._driving)
             if task.result.outcome != "busy" or time.monotonic() >= until:
                 return task
             await asyncio.sleep(POLL_SECONDS)
@@ -392,6 +397,23 @@ class SideBranches:
             with keeper.writing() as db:
                 flushed.settle(db, due)
         return None
+
+    def _flushing(self, job: Job) -> Piece[Flush]:
+        model = _side(self._flush_model or self._model or job.model)
+        return Piece(partial(self._flush, job, model), model, job.thread, job.patience, job.thread)
+
+    def _merging(
+        self,
+        keeper: Keeper,
+        counter: TokenCounter,
+        given: Model | None,
+        force: bool,
+        dry_run: bool,
+        thread: str | None,
+    ) -> Piece[Consolidation]:
+        model = _side(self._merge_model or self._model or given)
+        make = partial(self._consolidation, keeper, counter, model, force=force, dry_run=dry_run)
+        return Piece(make, model, keeper.folder.given, CLAIM_PATIENCE, thread)
 
     def _flush(self, job: Job, model: Model | None) -> Flush:
         return Flush(
@@ -459,12 +481,6 @@ class SideBranches:
     def _window(self) -> int:
         window = self._settings.context_window
         return window if isinstance(window, int) else DEFAULT_WINDOW
-
-    def _for_flush(self, job: Job) -> Model | None:
-        return _side(self._flush_model or self._model or job.model)
-
-    def _for_merging(self, model: Model | None) -> Model | None:
-        return _side(self._merge_model or self._model or model)
 
     def _told(self, job: Job, result: Flushed, started: float) -> Flushed:
         if result.messages:

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.support.models import Scripted
-from tests.support.remembering import FLUSH, MERGE, Home, asked_for, noting
+from tests.support.remembering import FLUSH, MERGE, Home, asked_for, meddling, noting
 
 from .. import beside
 from ..retrieval import matching
@@ -118,16 +118,7 @@ def _write(path: Path, data: bytes) -> None:
 async def merged(contender: str, folder: Path) -> Outcome:
     home, other = Home(folder), Home(folder, NO_MERGE)
     said: list[Any] = []
-
-    def slow(messages: Any) -> str:
-        reply = noting(messages)
-        if asked_for(messages) == MERGE and not said:
-            said.append(asyncio.run(other.say("Meanwhile I moved to Riga", "t-9")))
-            text = home.notes.read_text(encoding="utf-8") if home.notes.exists() else ""
-            home.notes.write_text(f"- by hand\n{text}", encoding="utf-8")
-        return reply
-
-    home.side.replies = slow
+    home.side.replies = meddling(home, other, said)
     await home.say("I like jazz")
     await home.say("and chess")
     text = home.notes.read_text(encoding="utf-8")

@@ -7,10 +7,12 @@ pattern: one that explodes is cut off without stopping anything else.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import regex
 from langchain_core.tools import BaseTool, tool
+
+from langgraph_memory.patterns import Search, limited
 
 from .chat_folder import Folder, FolderError
 from .files import readable_size
@@ -26,8 +28,6 @@ PATTERN_CHARS = 1000
 MATCH_SECONDS = 2.0
 """For all the matching of a search; what files take to be read is not counted."""
 GREP_SECONDS = 10.0
-
-Search = Callable[[str], bool]
 
 
 def folder_tools(folder: Folder) -> list[BaseTool]:
@@ -117,19 +117,7 @@ def _hits(folder: Folder, search: Search, files: str) -> Iterator[str]:
 
 def _expression(pattern: str, ignore_case: bool) -> Search:
     compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    left = MATCH_SECONDS
-
-    def search(line: str) -> bool:
-        nonlocal left
-        if left <= 0:
-            raise TimeoutError
-        started = time.monotonic()
-        # `concurrent` lets the rest of the program go on meanwhile, Ctrl-C included.
-        found = compiled.search(line, timeout=left, concurrent=True)
-        left -= time.monotonic() - started
-        return found is not None
-
-    return search
+    return limited(compiled, MATCH_SECONDS)
 
 
 def _pages(folder: Folder, path: str, start: int, lines: int) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,30 +65,21 @@ async def read_named(store: ThreadStore, name: str) -> dict[str, Any]:
 
 
 def _lines(found: ViewDiff) -> Iterator[Text]:
-    for what, group in groupby(found.changes, lambda change: change.what):
-        changes = list(group)
-        if what == "same" and len(changes) > 2:
-            tokens = sum(change.tokens_after for change in changes)
-            yield Text(f"  {_numbers(changes)}: {len(changes):,} messages the same, {tokens:,} tokens", "dim")
+    for first, *more in found.runs():
+        if more:
+            tokens = sum(change.tokens_after for change in (first, *more))
+            numbers = f"{first.number}–{more[-1].number}"
+            yield Text(f"  {numbers}: {1 + len(more):,} messages the same, {tokens:,} tokens", "dim")
         else:
-            yield from map(_line, changes)
+            yield _line(first)
     yield Text(found.verdict, style="bold")
 
 
-def _numbers(changes: Sequence[Change]) -> str:
-    return f"{changes[0].after}–{changes[-1].after}"
-
-
 def _line(change: Change) -> Text:
-    number = change.after if change.after is not None else change.before
     place = f" · message {change.position + 1:,}" if change.position is not None else ""
     how = f" · {change.how.translate(ESCAPED)}" if change.how else ""
-    tokens = f"{change.tokens_after:,} tokens"
-    if change.what == "changed":
-        tokens = f"{change.tokens_before:,} → {tokens}"
-    elif change.what == "gone":
-        tokens = f"{change.tokens_before:,} tokens"
-    return Text(f"{SIGNS[change.what]} {number}. {change.role}{place}{how} · {tokens}", COLOURS[change.what])
+    line = f"{SIGNS[change.what]} {change.number}. {change.role}{place}{how} · {change.tokens} tokens"
+    return Text(line, COLOURS[change.what])
 
 
 def _parts(found: ViewDiff) -> Table:

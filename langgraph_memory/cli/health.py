@@ -10,7 +10,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,21 +144,18 @@ def database_health(config: RuntimeConfig) -> Database:
             queued = _queued(db) if "lgm_queue" in tables else {}
         rows = asyncio.run(_rows(file, quiet_uri(file)))
     except (sqlite3.Error, LangGraphMemoryError) as error:
-        return Database(str(file), True, found.bytes, found.log_bytes, problem=str(error))
+        return replace(found, problem=str(error))
     busy = {row.thread_id: row.next for row in rows if row.next}
-    return Database(
-        str(file),
-        True,
-        found.bytes,
-        found.log_bytes,
-        "langgraph_memory" if ours else "langgraph",
-        version,
-        len(rows),
-        sum(row.checkpoints for row in rows),
-        sum(row.messages for row in rows),
-        index,
-        [Waiting(name, queued.get(name, 0), busy.get(name, ())) for name in dict.fromkeys((*busy, *queued))],
-        _newer("the tables of langgraph_memory", version, len(THREAD_VERSIONS)),
+    return replace(
+        found,
+        made_by="langgraph_memory" if ours else "langgraph",
+        version=version,
+        threads=len(rows),
+        checkpoints=sum(row.checkpoints for row in rows),
+        messages=sum(row.messages for row in rows),
+        index=index,
+        waiting=[Waiting(name, queued.get(name, 0), busy.get(name, ())) for name in dict.fromkeys((*busy, *queued))],
+        problem=_newer("the tables of langgraph_memory", version, len(THREAD_VERSIONS)),
     )
 
 
@@ -187,15 +184,19 @@ def _index(db: sqlite3.Connection, tables: set[str]) -> str:
 def cache_health(file: Path) -> Cache:
     if not file.is_file():
         return Cache(str(file))
+    found = Cache(str(file), True, size_of(file))
     try:
         with looking(file) as db:
             version = _one(db, "PRAGMA user_version")
-            summaries = _one(db, "SELECT count(*) FROM summaries")
-            claims = _one(db, "SELECT count(*) FROM claims WHERE until > unixepoch()")
+            return replace(
+                found,
+                version=version,
+                summaries=_one(db, "SELECT count(*) FROM summaries"),
+                being_bought=_one(db, "SELECT count(*) FROM claims WHERE until > unixepoch()"),
+                problem=_newer("the cache", version, len(CACHE_VERSIONS)),
+            )
     except sqlite3.Error as error:
-        return Cache(str(file), True, size_of(file), problem=str(error))
-    newer = _newer("the cache", version, len(CACHE_VERSIONS))
-    return Cache(str(file), True, size_of(file), version, summaries, claims, newer)
+        return replace(found, problem=str(error))
 
 
 def _one(db: sqlite3.Connection, query: str) -> int:

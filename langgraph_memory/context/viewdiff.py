@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from .explain import ExplainedView, Shown
 
 What = Literal["same", "new", "gone", "changed"]
 SUMMARY = "summary"
+FEW = 2
+"""So many messages in a row that are the same are still listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,18 @@ class Change:
     tokens_after: int
     how: str
     """What happened to it, such as `as it is → cleared`; empty for the same."""
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the view after, or in the one before for what is gone."""
+        return self.before if self.after is None else self.after
+
+    @property
+    def tokens(self) -> str:
+        """What it takes, and took where it was changed."""
+        if self.what == "gone":
+            return f"{self.tokens_before:,}"
+        return f"{self.tokens_before:,} → {self.tokens_after:,}" if self.what == "changed" else f"{self.tokens_after:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,15 @@ class ViewDiff:
         if self.first_changed is None:
             return f"A prompt cache holds: one goes on where the other ends ({kept} in common)."
         return f"A prompt cache breaks at message {self.first_changed} of the view: before it are {kept}."
+
+    def runs(self) -> Iterator[list[Change]]:
+        """The changes one by one, but more than a few in a row that are the same together."""
+        for what, group in groupby(self.changes, lambda change: change.what):
+            changes = list(group)
+            if what == "same" and len(changes) > FEW:
+                yield changes
+            else:
+                yield from ([change] for change in changes)
 
     def _repr_html_(self) -> str:
         from ..display import view_diff_html

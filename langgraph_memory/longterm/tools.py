@@ -51,30 +51,43 @@ class Homes(Protocol):
 
 def make_memory_tools(homes: Homes) -> list[BaseTool]:
     """The four tools, for the memories that `homes` finds."""
+    calls = MemoryCalls(homes)
+    return [
+        make_tool(_telling(calls.search), _telling_async(calls.asearch), "memory_search"),
+        *(_tool(call, f"memory_{call.__name__}") for call in (calls.get, calls.save, calls.forget)),
+    ]
 
-    def searched(keeper: Keeper, query: str, said: Sequence[Found], limit: int) -> str:
-        found = homes.retriever(keeper).ranked(query, said, limit)
-        return block(found, SEARCH_TOKENS, estimator_for("auto").text) or "Nothing was found."
 
-    def search(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
+class MemoryCalls:
+    """What the tools do; what the model reads of them are the docstrings."""
+
+    def __init__(self, homes: Homes) -> None:
+        self._homes = homes
+
+    def search(self, query: str, runtime: ToolRuntime, limit: int = 10) -> str:
         """Search what is remembered of this user from earlier conversations, and this conversation's own messages.
 
         Args:
             query: What to look for, in the words it may have been noted in.
             limit: Number of results, at most 50.
         """
-        if (keeper := homes.keeper(runtime)) is None:
+        if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
         limit = min(max(limit, 1), MOST_HITS)
-        return searched(keeper, query, homes.said_sync(runtime, query, 2 * limit), limit)
+        return self._searched(keeper, query, self._homes.said_sync(runtime, query, 2 * limit), limit)
 
-    async def asearch(query: str, runtime: ToolRuntime, limit: int = 10) -> str:
-        if (keeper := homes.keeper(runtime)) is None:
+    async def asearch(self, query: str, runtime: ToolRuntime, limit: int = 10) -> str:
+        if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
         limit = min(max(limit, 1), MOST_HITS)
-        return await asyncio.to_thread(searched, keeper, query, await homes.said(runtime, query, 2 * limit), limit)
+        said = await self._homes.said(runtime, query, 2 * limit)
+        return await asyncio.to_thread(self._searched, keeper, query, said, limit)
 
-    def get(path: str, runtime: ToolRuntime, start: int = 1, end: int | None = None) -> str:
+    def _searched(self, keeper: Keeper, query: str, said: Sequence[Found], limit: int) -> str:
+        found = self._homes.retriever(keeper).ranked(query, said, limit)
+        return block(found, SEARCH_TOKENS, estimator_for("auto").text) or "Nothing was found."
+
+    def get(self, path: str, runtime: ToolRuntime, start: int = 1, end: int | None = None) -> str:
         """Read lines of a memory file, such as the surroundings of a search result.
 
         Args:
@@ -82,46 +95,41 @@ def make_memory_tools(homes: Homes) -> list[BaseTool]:
             start: First line, counted from 1.
             end: Last line; at most 200 lines and 20,000 characters are returned.
         """
-        if (keeper := homes.keeper(runtime)) is None:
+        if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
         most = max(start, 1) + MOST_LINES - 1
         text = keeper.get(path, start, most if end is None else min(end, most))
         text = preview(text, MOST_CHARS, trimmed_marker(MOST_CHARS, len(text), None))
         return f"{OPENING}\n{escape_tags(text)}\n{CLOSING}" if text.strip() else "No such lines."
 
-    def save(text: str, runtime: ToolRuntime) -> str:
+    def save(self, text: str, runtime: ToolRuntime) -> str:
         """Remember something about this user or their work beyond this conversation.
 
         Args:
             text: One fact that will make sense on its own, in the user's language.
         """
-        if (keeper := homes.keeper(runtime)) is None:
+        if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
         thread = (runtime.config.get("configurable") or {}).get("thread_id")
         about = {"text": redact(text), "thread": None if thread is None else str(thread)}
         added = keeper.append([Entry.of({**about, "metadata": {"by": "memory_save"}})])
         if not added:
             return "This is remembered already."
-        homes.changed(runtime, "saved", len(added))
+        self._homes.changed(runtime, "saved", len(added))
         return "Saved."
 
-    def forget(text: str, runtime: ToolRuntime) -> str:
+    def forget(self, text: str, runtime: ToolRuntime) -> str:
         """Remove something from memory for good: every note that holds this text.
 
         Args:
             text: Words that the notes contain exactly, or the id of a note.
         """
-        if (keeper := homes.keeper(runtime)) is None:
+        if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
         count = keeper.forget_everywhere(text)
         if count:
-            homes.changed(runtime, "forgotten", count)
+            self._homes.changed(runtime, "forgotten", count)
         return f"Removed {count} {'note' if count == 1 else 'notes'}." if count else "No note holds this text."
-
-    return [
-        make_tool(_telling(search), _telling_async(asearch), "memory_search"),
-        *(_tool(call, f"memory_{call.__name__}") for call in (get, save, forget)),
-    ]
 
 
 def _tool(call: Callable[..., str], name: str) -> BaseTool:

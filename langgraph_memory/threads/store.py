@@ -74,8 +74,9 @@ class ThreadStore:
     async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> Hits:
         """Messages that hold every word of `query`, or where there are none, some of them; the best first.
 
-        Everything that was ever said is looked at, on all branches. Any text is a query; see `search_text`. Raises
-        `EncryptedSearchError` on an encrypted saver.
+        Everything that a `ThreadSaver` has stored is looked at, on all branches; of what another saver wrote, the
+        messages as they are on each branch, without those that were removed. Any text is a query; see `search_text`.
+        Raises `EncryptedSearchError` on an encrypted saver.
         """
         name = None if thread_id is None else thread_text(thread_id)
         if name is not None:

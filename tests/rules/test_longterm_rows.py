@@ -22,7 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_memory.longterm.index import Index
 from tests.support.graphs import GRAPHS, calls, text_of
 from tests.support.models import Scripted, content_text
-from tests.support.remembering import FLUSH, MERGE, Home, asked_for, noting
+from tests.support.remembering import FLUSH, MERGE, Home, asked_for, meddling, noting
 
 NO_MERGE = {"consolidation.enabled": False}
 NO_SIDE = {"flush.enabled": False, "consolidation.enabled": False}
@@ -92,17 +92,7 @@ async def test_a_torn_memory_is_kept_aside_and_the_run_and_the_next_save_go_on(t
 async def test_what_is_noted_while_a_merge_waits_for_its_model_is_kept(tmp_path, kind):
     home = Home(tmp_path, kind=kind)
     other = Home(tmp_path, NO_MERGE, kind)
-    edited = []
-
-    def slow(messages: Any) -> str:
-        reply = noting(messages)
-        if asked_for(messages) == MERGE and not edited:
-            edited.append(asyncio.run(other.say("Meanwhile I moved to Riga", "t-9")))
-            text = home.notes.read_text(encoding="utf-8") if home.notes.exists() else ""
-            home.notes.write_text(f"- by hand\n{text}", encoding="utf-8")
-        return reply
-
-    home.side.replies = slow
+    home.side.replies = meddling(home, other, [])
     await home.say("I like jazz")
     await home.say("and chess")
     memory = home.notes.read_text(encoding="utf-8")

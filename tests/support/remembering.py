@@ -44,6 +44,20 @@ def noting(messages: Sequence[BaseMessage]) -> str:
     return GOOD
 
 
+def meddling(home: Home, other: Home, done: list[Any]) -> Callable[[Sequence[BaseMessage]], str]:
+    """Replies as `noting` gives them; while the first merge waits for its reply, `other` is told something and a person
+    edits the file. `done` holds what came of it."""
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        if asked_for(messages) == MERGE and not done:
+            done.append(asyncio.run(other.say("Meanwhile I moved to Riga", "t-9")))
+            text = home.notes.read_text(encoding="utf-8") if home.notes.exists() else ""
+            home.notes.write_text(f"- by hand\n{text}", encoding="utf-8")
+        return noting(messages)
+
+    return reply
+
+
 @dataclass
 class Home:
     """Graphs of one user that share a workspace; every turn is done with all that is beside it (`inline`)."""
