@@ -10,9 +10,10 @@ from langgraph_memory.config import RuntimeConfig
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.longterm.folder import ARCHIVE, LEDGER, MEMORY
 from langgraph_memory.longterm.forgetting import INDEX
+from langgraph_memory.longterm.index import Stamp
 from langgraph_memory.longterm.keeper import Keeper
 
-from .memory_files import stats_of
+from .memory_files import behind, stats_of
 from .quietly import looking, tables_of
 from .whose import homes_of, shown_name
 
@@ -56,7 +57,7 @@ def _health(keeper: Keeper, name: str) -> MemoryHealth:
             files=len(sizes),
             bytes=sum(sizes.values()),
             indexed=known is not None,
-            behind=_behind(keeper, known),
+            behind=behind(keeper, _indexed(keeper), known.stamps if known else {}),
             due=known.due if known else [],
             unfinished=known.journal if known else 0,
             kept_aside=keeper.folder.copies(),
@@ -69,7 +70,7 @@ def _health(keeper: Keeper, name: str) -> MemoryHealth:
 class _Known:
     """What an index says."""
 
-    stamps: dict[str, tuple[int, int]]
+    stamps: dict[str, Stamp]
     due: list[str]
     journal: int
 
@@ -85,14 +86,7 @@ class _Known:
             rows = db.execute("SELECT path, size, mtime_ns FROM files").fetchall()
             due = db.execute("SELECT thread FROM flush_due ORDER BY time").fetchall() if "flush_due" in tables else []
             journal = db.execute("SELECT count(*) FROM journal").fetchone()[0] if "journal" in tables else 0
-        return cls({path: (size, time) for path, size, time in rows}, [thread for (thread,) in due], journal)
-
-
-def _behind(keeper: Keeper, known: _Known | None) -> list[str]:
-    stamps = known.stamps if known else {}
-    there = list(_indexed(keeper))
-    changed = {name for name in there if not _is_same(keeper, name, stamps.get(name))}
-    return sorted(changed | (stamps.keys() - set(there)))
+        return cls({path: Stamp(size, time, None) for path, size, time in rows}, [thread for (thread,) in due], journal)
 
 
 def _indexed(keeper: Keeper) -> Iterator[str]:
@@ -101,9 +95,3 @@ def _indexed(keeper: Keeper) -> Iterator[str]:
         yield MEMORY
     for folder in (LEDGER, ARCHIVE):
         yield from keeper.folder.names(folder)
-
-
-def _is_same(keeper: Keeper, name: str, stamp: tuple[int, int] | None) -> bool:
-    # A time below 0: not known, so the size has to do.
-    stat = keeper.folder.stat(name)
-    return stamp is not None and stamp[0] == stat.st_size and (stamp[1] < 0 or stamp[1] == stat.st_mtime_ns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from langgraph_memory.longterm.consolidate import Mark
 from langgraph_memory.longterm.entry import without_comment
 from langgraph_memory.longterm.folder import ARCHIVE, HISTORY, LEDGER, MEMORY, WorkspaceError
 from langgraph_memory.longterm.forgetting import INDEX
-from langgraph_memory.longterm.index import Row
+from langgraph_memory.longterm.index import Row, Stamp
 from langgraph_memory.longterm.keeper import UNUSABLE, Keeper
 
 from .called import program
@@ -73,6 +73,13 @@ class Shown:
             "last": self.lines[-1].number if self.lines else None,
             "entries": [entry_json(row, self.abandoned) for row in self.entries],
         }
+
+
+def behind(keeper: Keeper, names: Iterable[str], stamps: Mapping[str, Stamp]) -> list[str]:
+    """Which of the files `names` changed since they were indexed, and what is indexed and gone."""
+    there = set(names)
+    same = {name for name in there & stamps.keys() if stamps[name].fits(keeper.folder.stat(name))}
+    return sorted((there | stamps.keys()) - same)
 
 
 def files(keeper: Keeper) -> list[MemoryFile]:

@@ -165,7 +165,7 @@ def _index(keeper: Keeper) -> IndexStatus:
     from langgraph_memory.longterm.forgetting import INDEX
     from langgraph_memory.longterm.keeper import UNUSABLE
 
-    from .memory_files import files
+    from .memory_files import behind, files
 
     if not keeper.folder.size(INDEX):
         return IndexStatus(False, [one.path for one in files(keeper)], [])
@@ -174,14 +174,7 @@ def _index(keeper: Keeper) -> IndexStatus:
         problems = keeper.index.problems()
     except (*UNUSABLE, sqlite3.Error) as error:
         return IndexStatus(True, [], [str(error)])
-    now = {one.path: keeper.folder.stat(one.path) for one in files(keeper)}
-    changed = [
-        path
-        for path, stat in now.items()
-        # Below 0: not known, so the size has to do.
-        if (stamp := stamps.get(path)) is None or stamp.size != stat.st_size or 0 <= stamp.mtime_ns != stat.st_mtime_ns
-    ]
-    return IndexStatus(True, sorted({*changed, *(stamps.keys() - now.keys())}), problems)
+    return IndexStatus(True, behind(keeper, (one.path for one in files(keeper)), stamps), problems)
 
 
 def _rows(found: Status) -> Iterator[tuple[str, str]]:

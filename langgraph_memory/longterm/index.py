@@ -95,6 +95,10 @@ class Stamp(NamedTuple):
     digest: str | None
     """None: not known since an append by us."""
 
+    def fits(self, stat: os.stat_result) -> bool:
+        """Whether a file looks as it did. A time below 0 is not known, so the size has to do."""
+        return self.size == stat.st_size and (self.mtime_ns < 0 or self.mtime_ns == stat.st_mtime_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
