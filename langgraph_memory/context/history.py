@@ -84,6 +84,8 @@ class History:
     positions: dict[str, int] = field(default_factory=dict)
     systems: tuple[int, ...] = ()
     """Positions of the system messages."""
+    nameless: tuple[int, ...] = ()
+    """Positions of the messages without an id; whoever takes them in later gives them one in place."""
     columns: Columns = field(default=([], [], [], []), repr=False)
     fields: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """The messages' own fields: to look at these takes half the time of looking at the messages."""
@@ -120,14 +122,16 @@ class History:
     def _unchanged(self, size: int) -> bool:
         """Whether the first `size` message objects are still as they were: cheaper than to compare all columns.
 
-        Ids and contents are compared for all of them, everything for the newest, which is where others write in place.
+        Contents are compared for all of them, as are ids where there were none; everything is for the newest, which is
+        where others write in place.
         """
         ids, contents, calls, answered = self.columns
         fields, newest = self.fields[:size], slice(max(0, size - WATCHED), size)
         return (
             all(map(is_, map(_fields, self.messages[newest]), fields[newest]))
             and list(map(_content, fields)) == contents[:size]
-            and list(map(_id, fields)) == ids[:size]
+            and all(fields[position]["id"] is None for position in self.nameless if position < size)
+            and list(map(_id, fields[newest])) == ids[newest]
             and [field.get("tool_calls") for field in fields[newest]] == calls[newest]
             and [field.get("tool_call_id") for field in fields[newest]] == answered[newest]
         )
@@ -143,6 +147,7 @@ class History:
             self.sums,
             self.positions,
             self.systems,
+            self.nameless,
             self.columns,
             fields,
             self.memo,
@@ -167,6 +172,8 @@ class History:
             keys.append(key)
         systems = tuple(i for i in self.systems if i < shared)
         systems += tuple(i for i, message in enumerate(new, shared) if isinstance(message, SystemMessage))
+        nameless = tuple(i for i in self.nameless if i < shared)
+        nameless += tuple(i for i, message in enumerate(new, shared) if message.id is None)
         ids, contents, calls, answered = (column[:shared] for column in self.columns)
         for column, more in zip((ids, contents, calls, answered), _frozen(columns), strict=True):
             column += more
@@ -179,6 +186,7 @@ class History:
             sums,
             positions,
             systems,
+            nameless,
             (ids, contents, calls, answered),
             fields,
             self.memo,

@@ -33,17 +33,23 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
     at = since(scope, history)
     if at is None:
         return scope.calibration
-    sent, window = scope.sizes.system + scope.sizes.tools + view.curated_tokens, scope.sizes.window
+    # Newest first, so that a long view in front of the last decision is not gone through.
+    behind, window = 0, scope.sizes.window
+    total = scope.sizes.system + scope.sizes.tools + view.tokens
     found: list[tuple[str | None, int, int]] = []
-    for part in view.parts:
+    for part in reversed(view.parts):
+        behind += part.tokens
         message = part.message
-        if part.position > at and isinstance(message, AIMessage) and message.usage_metadata:
+        if not isinstance(message, AIMessage):
+            continue
+        if part.position <= at:
+            break
+        if message.usage_metadata:
             actual = message.usage_metadata["input_tokens"]
             # What was answered had fitted, so a larger figure does not count that request alone.
             if actual <= window and not _called_server(message):
-                found.append((message.response_metadata.get("model_name"), sent, actual))
-        sent += part.tokens
-    return calibrate([(raw, actual) for model, raw, actual in found if model == found[-1][0]], scope.calibration)
+                found.append((message.response_metadata.get("model_name"), total - behind, actual))
+    return calibrate([(raw, actual) for model, raw, actual in reversed(found) if model == found[0][0]], scope.calibration)
 
 
 def _called_server(message: AIMessage) -> bool:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import tiktoken
@@ -44,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_ENCODING = "cl100k_base"
 _SLICE = 64 * 1024
+_NAME = 32
+"""Texts of so many characters are mostly names of tools, which come again and again."""
 
 
 class TokenCounter(Protocol):
@@ -65,7 +68,7 @@ _O200K_ESTIMATOR: TokenCounter = Estimator("o200k_base")
 _ESTIMATORS = {"o200k_base": _O200K_ESTIMATOR, "o200k_harmony": _O200K_ESTIMATOR}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EncodingCounter:
     """Counts with a tiktoken encoding, in slices."""
 
@@ -74,6 +77,8 @@ class EncodingCounter:
     exact: bool = True
 
     def text(self, text: str) -> int:
+        if len(text) <= _NAME:
+            return _again(self, text)
         return sum(self._slice(text[start : start + _SLICE]) for start in range(0, len(text), _SLICE))
 
     def _slice(self, text: str) -> int:
@@ -84,6 +89,11 @@ class EncodingCounter:
             if type(error).__name__ != "PanicException":
                 raise
             return _ESTIMATORS.get(self.name, ESTIMATOR).text(text)
+
+
+@lru_cache(4096)
+def _again(counter: EncodingCounter, text: str) -> int:
+    return counter._slice(text)
 
 
 _counters: dict[str, TokenCounter] = {}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langgraph_memory.context.history import MEMO_SIZE, History
+from langgraph_memory.context.history import MEMO_SIZE, WATCHED, History
 from langgraph_memory.context.tokens import MESSAGE_TOKENS, count_message
 from tests.support.histories import THIRDS, Remembering, ai, human, named, result, system
 
@@ -250,6 +250,16 @@ def test_after_any_change_the_rows_are_those_made_anew(change: Any, at: int) -> 
     again = History.of(after, THIRDS, before)
     assert rows(again) == rows(History.of(copy.deepcopy(after), THIRDS))
     assert again.shared_with(after) == len(after)
+
+
+@pytest.mark.parametrize("at", [0, 1, WATCHED, 2 * WATCHED])
+@pytest.mark.parametrize("change", [changed_in_place, block_changed_in_place, id_given_in_place])
+def test_a_change_in_place_far_from_the_end_is_seen(change: Any, at: int) -> None:
+    messages: list[BaseMessage] = [HumanMessage([{"type": "text", "text": f"berth {n}"}]) for n in range(3 * WATCHED)]
+    before = History.of([*messages[: 2 * WATCHED], human(id="shorter before")], THIRDS)
+    before = History.of(messages, THIRDS, before)
+    after = change(messages, at)
+    assert rows(History.of(after, THIRDS, before)) == rows(History.of(copy.deepcopy(after), THIRDS))
 
 
 @pytest.mark.parametrize("change", [removed, edited, inserted, changed_in_place])
