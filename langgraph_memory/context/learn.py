@@ -49,7 +49,8 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
             # What was answered had fitted, so a larger figure does not count that request alone.
             if actual <= window and not _called_server(message):
                 found.append((message.response_metadata.get("model_name"), total - behind, actual))
-    return calibrate([(raw, actual) for model, raw, actual in reversed(found) if model == found[0][0]], scope.calibration)
+    same_model = [(raw, actual) for name, raw, actual in reversed(found) if name == found[0][0]]
+    return calibrate(same_model, scope.calibration)
 
 
 def _called_server(message: AIMessage) -> bool:
