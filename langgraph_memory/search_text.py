@@ -41,7 +41,9 @@ _BASE = rf"(?:(?![{_UNSPACED}])[^\W_])"
 """A letter or digit of a spaced script."""
 _TEXT = rf"(?:{_BASE}|[\u0300-\u036f\u0900-\u0dff\u200c\u200d])"
 """The same, and the marks behind one."""
-_BEFORE = rf"(?<![^\W_{_UNSPACED}])"
+_UNDER_WAY = re.compile(rf"[^\W_{_UNSPACED}]")
+"""In front of a word it would be the middle of one."""
+_GOES_ON = re.compile(_TEXT)
 _PIECE = re.compile(rf"[{_UNSPACED}]+|{_BASE}{_TEXT}*")
 _TERM = re.compile(rf"(?:[{_UNSPACED}]|{_BASE}|_)(?:[{_UNSPACED}]|{_TEXT}|[-._@](?=[\w])|_)*[+#]{{0,2}}")
 _NAME = re.compile(rf"{_BASE}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])")
@@ -56,7 +58,7 @@ _OPTIONAL_MARKS = re.compile(
     r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
 )
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ı": "i", "ħ": "h", "æ": "ae", "œ": "oe", "’": "'"})
-_NEAR = r"[\W_]{0,3}"
+_NEAR = re.compile(r"[\W_]{0,3}")
 """What may stand between the parts of a name."""
 
 
@@ -133,17 +135,43 @@ class Term:
         return len(self.needed) == 1 and len(self.text) < LONGEST
 
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Finds the term in a folded text."""
-        if _SIGNED.fullmatch(self.text):
-            return re.compile(rf"{_BEFORE}{re.escape(self.text)}(?![+#])")
-        return re.compile(_NEAR.join(_bounded(piece) for piece in _PIECE.findall(self.text)))
+    def _parts(self) -> tuple[str, ...]:
+        return (self.text,) if _SIGNED.fullmatch(self.text) else tuple(_PIECE.findall(self.text))
 
+    @cached_property
+    def _rough(self) -> re.Pattern[str]:
+        """Finds the parts near each other: quick to make and to run, since no class of letters is in it."""
+        return re.compile(_NEAR.pattern.join(map(re.escape, self._parts)))
 
-def _bounded(piece: str) -> str:
-    if _IS_UNSPACED.match(piece):
-        return re.escape(piece)
-    return rf"{_BEFORE}{re.escape(piece)}(?!{_TEXT})"
+    def place_in(self, folded: str) -> int:
+        """Where the term first stands in a folded text; -1 where it does not."""
+        place = -1
+        while found := self._rough.search(folded, place + 1):
+            place = found.start()
+            if self._stands(folded, place, 0):
+                return place
+        return -1
+
+    def _stands(self, folded: str, place: int, number: int) -> bool:
+        """Whether the parts from `number` on stand at `place`, as words and near each other."""
+        part = self._parts[number]
+        end = place + len(part)
+        if not folded.startswith(part, place) or not self._parted(folded, place, end):
+            return False
+        if number + 1 == len(self._parts):
+            return True
+        gap = _NEAR.match(folded, end)
+        return gap is not None and any(self._stands(folded, at, number + 1) for at in range(end, gap.end() + 1))
+
+    def _parted(self, folded: str, place: int, end: int) -> bool:
+        """Whether the part between `place` and `end` is a word there, not a piece of one."""
+        if _IS_UNSPACED.match(folded, place):
+            return True
+        if place and _UNDER_WAY.match(folded, place - 1):
+            return False
+        if folded[end - 1] in "+#":
+            return folded[end : end + 1] not in ("+", "#")
+        return _GOES_ON.match(folded, end) is None
 
 
 @dataclass(frozen=True)
@@ -176,7 +204,7 @@ class Query:
     def holds(self, text: str) -> int:
         """How many of the terms a text holds."""
         folded = fold(text)
-        return sum(term.pattern.search(folded) is not None for term in self.terms)
+        return sum(term.place_in(folded) >= 0 for term in self.terms)
 
     def excerpt(self, text: str, size: int = 160) -> str:
         """One line of about `size` characters around the first place that holds a term."""
@@ -187,10 +215,10 @@ class Query:
     def _place(self, text: str, size: int) -> int:
         """About where in a text, which folding may have shortened or lengthened, the first term stands."""
         folded = fold(text)
-        spans = [found.start() for term in self.terms if (found := term.pattern.search(folded))]
-        if not spans:
+        places = [place for term in self.terms if (place := term.place_in(folded)) >= 0]
+        if not places:
             return 0
-        guess = min(spans)
+        guess = min(places)
         if len(folded) == len(text):
             return guess
         return _unfolded(text, guess)
