@@ -591,6 +591,7 @@ def test_two_processes_that_ask_the_same_at_the_same_time_make_one_call(path):
     assert Path("calls").read_text() == "x"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_the_claim_of_a_process_that_was_killed_runs_out(mode, path, monkeypatch):
     monkeypatch.setattr(summariser, "CLAIM_SECONDS", 1.0)
@@ -611,6 +612,7 @@ def test_the_claim_of_a_process_that_was_killed_runs_out(mode, path, monkeypatch
     assert rows(path, "SELECT * FROM claims") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_claim_holds_as_long_as_the_model_is_asked(mode, path, monkeypatch):
     monkeypatch.setattr(summariser, "CLAIM_SECONDS", 0.3)

@@ -23,6 +23,8 @@ OPENINGS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("end", "code"), [("", 0), ("raise SystemExit(3)", 3), ("1 / 0", 1)])
 @pytest.mark.parametrize("opening", sorted(OPENINGS))
 def test_a_sync_program_ends_although_it_never_left_open(tmp_path, opening, end, code):

@@ -73,6 +73,7 @@ def asking(ref: str, pattern: str = "") -> AIMessage:
     return AIMessage("", tool_calls=[{"name": "recall", "args": {"ref": ref, "pattern": pattern}, "id": f"c-{ref}"}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saver", SAVERS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", GRAPHS)

@@ -364,6 +364,7 @@ def checkpoints() -> int:
         database.close()
 
 
+@pytest.mark.slow
 def test_a_replay_that_is_killed_and_started_again_ends_like_an_unbroken_one():
     path = write("task.jsonl", [("a", long_task(8))])
     for number in (30, 90):

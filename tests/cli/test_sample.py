@@ -1,6 +1,7 @@
 import sqlite3
 from collections import Counter
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langgraph_memory.cli import sample
@@ -39,6 +40,7 @@ def test_a_second_run_reports_and_runs_nothing():
     assert row["largest"] <= row["window"]
 
 
+@pytest.mark.slow
 def test_a_sample_that_was_stopped_goes_on_and_ends_like_an_unbroken_one():
     whole = lgm_json("replay", "--thread", "whole")["total"]
     lgm_json("replay")

@@ -166,6 +166,7 @@ def test_a_thread_that_is_not_there_is_named(command):
 # The sample, as the README shows it
 
 
+@pytest.mark.slow
 def test_the_sample_is_rewound_played_on_and_taken_back():
     lgm("replay")
     whole = stored("sample")

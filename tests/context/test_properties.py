@@ -56,7 +56,7 @@ from tests.support.histories import (
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "250"))
+EXAMPLES = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "150"))
 MARKER = re.compile(r"MARK\d+X")
 TRIMMED = re.compile(r'\[trimmed: (\d+) of (\d+) characters(?: · recall\("msg:([^"]*)"\))?\]')
 CLEARED = re.compile(r'\[cleared: (\d+) characters(?: · recall\("msg:([^"]*)"\))?\]')

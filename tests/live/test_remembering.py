@@ -104,7 +104,11 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "when"), [("agent", "asked"), *(("node", when) for when in KILLS)])
+LONG = [pytest.param("agent", "asked", marks=pytest.mark.exhaustive)]
+MOST = [pytest.param("node", when, marks=pytest.mark.exhaustive) for when in KILLS if when != "reply kept"]
+
+
+@pytest.mark.parametrize(("kind", "when"), [*LONG, *MOST, ("node", "reply kept")])
 def test_a_flush_that_was_killed_is_done_once_by_whoever_comes_next(tmp_path, kind, when):
     dies_in, paid = KILLS[when]
     children: list[Any] = []
@@ -136,6 +140,7 @@ def test_a_flush_that_was_killed_is_done_once_by_whoever_comes_next(tmp_path, ki
         assert shown_in(asked(server, FLUSH), "I like jazz.") == paid
 
 
+@pytest.mark.exhaustive
 def test_a_crash_of_an_agent_whose_model_the_opening_does_not_know_waits_for_its_next_turn(tmp_path):
     """A rule would find nothing in it, and it would be done with."""
 
@@ -164,6 +169,7 @@ def test_a_crash_of_an_agent_whose_model_the_opening_does_not_know_waits_for_its
             assert "".join(program.ledger().values()).count(fact) == 1
 
 
+@pytest.mark.exhaustive
 def test_thirty_kills_lose_double_and_tear_nothing(tmp_path):
     chance = random.Random(5)
     done = tmp_path / "done"

@@ -694,6 +694,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 def test_thirty_kills(keeper: Keeper, tmp_path: Path) -> None:
     root, chance = str(Path(__file__).parents[2]), random.Random(7)

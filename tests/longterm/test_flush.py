@@ -659,6 +659,7 @@ def child(folder: Path, dies: str = "", wait: float = 0.0) -> subprocess.Popen[s
 FACTS = [f"fact {n} of the harbour" for n in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies,asked", [("claim", 2), ("reply", 1), ("commit", 1)])
 def test_killed_anywhere_it_is_flushed_exactly_once_by_whoever_comes_next(tmp_path, dies, asked):
     killed = child(tmp_path, dies)

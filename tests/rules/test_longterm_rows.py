@@ -283,6 +283,8 @@ async def test_a_merge_that_fails_moves_nothing_and_comes_again_whole(tmp_path, 
     assert [f"fact {n}" in memory for n in range(3)] == [True] * 3
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_background_task_outlives_garbage_collection_and_a_loop_that_ends_at_once_is_made_up_for(tmp_path):
     saver = InMemorySaver()
     home = Home(tmp_path, inline=False, saver=saver)

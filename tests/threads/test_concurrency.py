@@ -97,6 +97,7 @@ async def test_processes_on_one_thread_lose_nothing(path: Path) -> None:
         assert (await saver.verify()).problems == []
 
 
+@pytest.mark.slow
 async def test_a_write_held_elsewhere_is_waited_for(saver: ThreadSaver, path: Path) -> None:
     await put(saver, 1, messages=talk(2))
     with closing(sqlite3.connect(path, check_same_thread=False)) as other:
@@ -224,6 +225,7 @@ def test_a_program_ends_although_the_saver_was_not_closed(path: Path, way: str, 
     assert not any(thread.name.startswith("lgm") for thread in threading.enumerate())
 
 
+@pytest.mark.slow
 async def test_a_process_killed_at_any_moment_leaves_a_whole_file(path: Path) -> None:
     done = -1
     for _ in range(KILLS):

@@ -19,7 +19,7 @@ from tests.support.savers import ACTIONS, Tee, both, config, everything
 
 pytestmark = pytest.mark.slow
 
-PROGRAMS = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "100"))
+PROGRAMS = int(os.environ.get("LANGGRAPH_MEMORY_EXAMPLES", "40"))
 
 plans = st.lists(st.tuples(st.sampled_from([*sorted(ACTIONS), "ask", "ask"]), st.integers(0, 7)), max_size=3)
 steps = st.one_of(

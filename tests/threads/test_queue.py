@@ -393,6 +393,7 @@ async def test_another_process_may_put_at_any_time(saver: ThreadSaver, queue: Th
     assert texts(await queue.waiting("t-1")) == ["ours", "one", "two"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("work", "durability"),
     [("die taking", "async"), *(("die answering", each) for each in ("sync", "async", "exit")), ("die after", "exit")],
