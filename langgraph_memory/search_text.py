@@ -148,20 +148,18 @@ class Term:
         place = -1
         while found := self._rough.search(folded, place + 1):
             place = found.start()
-            if self._stands(folded, place, 0):
+            if self._stands(folded, place):
                 return place
         return -1
 
-    def _stands(self, folded: str, place: int, number: int) -> bool:
-        """Whether the parts from `number` on stand at `place`, as words and near each other."""
-        part = self._parts[number]
-        end = place + len(part)
-        if not folded.startswith(part, place) or not self._parted(folded, place, end):
-            return False
-        if number + 1 == len(self._parts):
-            return True
-        gap = _NEAR.match(folded, end)
-        return gap is not None and any(self._stands(folded, at, number + 1) for at in range(end, gap.end() + 1))
+    def _stands(self, folded: str, place: int) -> bool:
+        """Whether the parts stand at `place`, each as a word and near the one before."""
+        starts = {place}
+        for part in self._parts:
+            ends = {at + len(part) for at in starts if folded.startswith(part, at)}
+            ends = {end for end in ends if self._parted(folded, end - len(part), end)}
+            starts = {at for end in ends for at in range(end, _gap_end(folded, end) + 1)}
+        return bool(starts)
 
     def _parted(self, folded: str, place: int, end: int) -> bool:
         """Whether the part between `place` and `end` is a word there, not a piece of one."""
@@ -172,6 +170,12 @@ class Term:
         if folded[end - 1] in "+#":
             return folded[end : end + 1] not in ("+", "#")
         return _GOES_ON.match(folded, end) is None
+
+
+def _gap_end(folded: str, start: int) -> int:
+    gap = _NEAR.match(folded, start)
+    assert gap is not None
+    return gap.end()
 
 
 @dataclass(frozen=True)

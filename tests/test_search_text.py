@@ -146,6 +146,9 @@ def test_very_long_texts_and_queries_are_no_problem(db: sqlite3.Connection) -> N
     text = " ".join(f"word{n} 部署{n}" for n in range(3000))
     assert finds(db, text, text)
     assert not finds(db, text + " missing", text)
+    for one in ("a-" * 5000 + "b", "部署1" * 5000, "x_" * 5000 + "x"):
+        assert finds(db, one, f"the {one} is there")
+        assert not finds(db, one, f"the {one[:-1]} is there")
     assert all(len(word) <= LONGEST for word in words("x" * 10_000 + " " + "a-" * 5000))
 
 
