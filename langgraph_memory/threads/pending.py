@@ -12,7 +12,10 @@ from langgraph.checkpoint.base import Checkpoint
 from langgraph.graph import START
 
 TASKS = "__pregel_tasks"
-BRANCH, JOIN = "branch:to:", "join:"
+BRANCH, JOIN = "branch:", "join:"
+OLD_START = "start:"
+"""Before version 3 of checkpoints a first node was started by a channel `start:NODE`, the target of a condition by
+`branch:SOURCE:CONDITION:NODE`; since then by `branch:to:NODE`."""
 
 
 def pending(checkpoint: Checkpoint) -> list[str]:
@@ -30,15 +33,26 @@ def pending(checkpoint: Checkpoint) -> list[str]:
 
 def tells(channel: str) -> bool:
     """Whether what stands in a channel says which nodes run; of the others `pending` needs nothing."""
-    return channel in (START, TASKS) or channel.startswith((BRANCH, JOIN))
+    return channel in (START, TASKS) or channel.startswith((BRANCH, JOIN, OLD_START))
 
 
 def _node(channel: str, value: Any) -> str | None:
     """The node that a channel with a value starts; None where it starts none."""
     if channel == START:
         return START
-    if channel.startswith(BRANCH):
-        return channel.removeprefix(BRANCH)
+    value, finished = _parted(value)
+    if not finished:
+        return None
+    if channel.startswith((BRANCH, OLD_START)):
+        return channel.rpartition(":")[2]
     starts, _, end = channel.removeprefix(JOIN).rpartition(":")
-    complete = channel.startswith(JOIN) and set(starts.split("+")) == set(value)
+    # Names may hold a plus; what has arrived are some of them, so all have where they take as much room.
+    complete = channel.startswith(JOIN) and len("+".join(value)) == len(starts)
     return end if complete else None
+
+
+def _parted(value: Any) -> tuple[Any, bool]:
+    """The value of a channel, and whether it may be read: that of a deferred node not before everything else is done."""
+    if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], bool):
+        return value[0], value[1]
+    return value, True

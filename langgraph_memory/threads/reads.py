@@ -209,11 +209,7 @@ class Reads:
         """A checkpoint with what tells which nodes run next."""
         if row.plain is not None:
             return cast(Checkpoint, self.codec.load(*row.plain))
-        values = {
-            name: self._built(form) if name.startswith(("join:", "__pregel")) else None
-            for name, form in row.forms.items()
-            if tells(name)
-        }
+        values = {name: self._built(form) for name, form in row.forms.items() if tells(name)}
         return cast(Checkpoint, {**self.codec.load(*row.rest), "channel_values": values})
 
     # The list of threads
