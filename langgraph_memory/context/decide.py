@@ -115,14 +115,17 @@ def _prune(case: Case) -> None:
 def _unprotected(case: Case) -> list[int]:
     """The results that threshold pruning may take: neither among the newest by count, nor, with a gate, by size.
 
-    A result behind which less than the gate has been said is still what the model works with.
+    A result behind which less than the gate has been said is still what the model works with, and one that no model
+    has answered yet is what it asked for: cut before it was read, it would be asked for again. So those stay as long
+    as no trigger is crossed.
     """
     results = case.results()
     results = results[: max(0, len(results) - case.pruning.protect_recent)]
     gate = 0 if case.situation.cold else case.budget.min_reclaim
-    newest, said = len(case.history), 0
+    newest, said, answered = len(case.history), 0, case.budget.min_reclaim == 0 or case.over_trigger
     for part in reversed(case.view.parts):
-        if said >= gate:
+        answered = answered or part.source == "ai"
+        if answered and said >= gate:
             break
         newest, said = part.position if part.position >= 0 else newest, said + part.tokens
     return [position for position in results if position < newest]

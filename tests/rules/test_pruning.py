@@ -177,6 +177,25 @@ def test_exactly_the_newest_results_by_count_are_protected(parallel, protect):
     assert whole == [False] * (16 - min(16, protect)) + [True] * min(16, protect)
 
 
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("chars", [4000, 16_000])
+@pytest.mark.parametrize("parallel", [1, 4, 10])
+async def test_what_no_model_has_answered_yet_is_shown_whole_where_the_window_holds_it(entry, chars, parallel):
+    ids = [f"new-{n}" for n in range(parallel)]
+    said = [*rounds(8, chars=chars), calls(*ids), *(result(i, "x" * chars, id=i) for i in ids)]
+    view = await sent(entry, [HumanMessage("go"), *said], {"context_window": 200_000})
+    whole = [len(m.content) == chars for m in results(view)]
+    assert whole[-parallel:] == [True] * parallel
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_once_answered_they_are_results_as_others_are(entry):
+    ids = [f"new-{n}" for n in range(10)]
+    said = [calls(*ids), *(result(i, "pier 7 " * 2500, id=i) for i in ids), AIMessage("fog " * 20_000)]
+    view = await sent(entry, [HumanMessage("go"), *said, HumanMessage("and?")], {"context_window": 200_000})
+    assert [len(m.content) > 10_000 for m in results(view)] == [False] * 7 + [True] * 3
+
+
 @pytest.mark.parametrize("groups", [2, 3, 5])
 def test_every_group_of_old_results_is_pruned_in_one_pass(groups):
     history: list[AnyMessage] = []
