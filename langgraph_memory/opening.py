@@ -28,6 +28,7 @@ from .errors import ConfigError, DamagedDatabaseError
 from .retention import expire
 from .spilling import spill_folder, sweep
 from .threads import ThreadSaver, ThreadStore
+from .threads.driver import Process
 from .threads.stored import stored_values
 from .upkeep import Upkeep
 
@@ -56,9 +57,10 @@ class Opening(Generic[T]):
     def __init__(self, config: Any, build: Callable[[RuntimeConfig, ThreadSaver], T], *, sweeps: bool) -> None:
         self._config, self._build, self._sweeps = config, build, sweeps
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
+        self._process = Process()
 
     async def __aenter__(self) -> T:
-        started = time.perf_counter()
+        started, self._process = time.perf_counter(), Process()
         config = await asyncio.to_thread(_prepared, self._config, self._sweeps)
         async with AsyncExitStack() as stack:
             with _usable(config):
@@ -75,7 +77,7 @@ class Opening(Generic[T]):
         return built
 
     async def __aexit__(self, *error: Any) -> bool | None:
-        return await self._async_stack.__aexit__(*error)
+        return await self._async_stack.__aexit__(*error) if self._process.is_here else None
 
     async def _expire(self, config: RuntimeConfig, saver: ThreadSaver) -> None:
         if self._sweeps and (days := config.memory.maintenance.thread_retention_days):
@@ -83,7 +85,7 @@ class Opening(Generic[T]):
             logger.info("%d threads went to the archive", len(gone))
 
     def __enter__(self) -> T:
-        started = time.perf_counter()
+        started, self._process = time.perf_counter(), Process()
         config = _prepared(self._config, self._sweeps)
         with ExitStack() as stack:
             portal = _portal(stack)
@@ -102,7 +104,7 @@ class Opening(Generic[T]):
         return built
 
     def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
+        return self._stack.__exit__(*error) if self._process.is_here else None
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ interleave, none is left half done when its task is cancelled, and any event loo
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,11 @@ from ..errors import WrongThreadError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+FORKED = (
+    "The connection of this ThreadSaver belongs to the process this one was forked from, where its thread is. Open the "
+    "file again after the fork."
+)
 
 
 def connection(path: str, **options: Any) -> aiosqlite.Connection:
@@ -61,6 +67,17 @@ async def connected(path: str, **options: Any) -> AsyncIterator[aiosqlite.Connec
         await conn.close()
 
 
+class Process:
+    """The process that threads and event loops belong to: a fork leaves them behind."""
+
+    def __init__(self) -> None:
+        self._number = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        return os.getpid() == self._number
+
+
 async def call(
     conn: aiosqlite.Connection,
     work: Callable[Concatenate[sqlite3.Connection, P], T],
@@ -69,9 +86,6 @@ async def call(
 ) -> T:
     """What `work` returns, run on the connection's thread."""
     if getattr(conn, "_running", False) and not _thread_of(conn).is_alive():
-        raise WrongThreadError(
-            "The connection of this ThreadSaver belongs to the process this one was forked from, where its thread is. "
-            "Open the file again after the fork."
-        )
+        raise WrongThreadError(FORKED)
     found = await conn._execute(lambda: work(conn._conn, *args, **options))  # type: ignore[no-untyped-call]
     return cast(T, found)

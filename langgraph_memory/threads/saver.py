@@ -64,20 +64,22 @@ class Opening(AbstractAsyncContextManager["ThreadSaver"]):
 
     def __init__(self, kind: type[ThreadSaver], path: str, serde: SerializerProtocol | None) -> None:
         self._kind, self._serde = kind, serde
-        self._conn = driver.connection(path)
+        self._conn, self._process = driver.connection(path), driver.Process()
 
     async def __aenter__(self) -> ThreadSaver:
+        self._process = driver.Process()
         return self._kind(await driver.begun(self._conn), serde=self._serde)
 
     async def __aexit__(self, *error: object) -> None:
-        await self._conn.close()
+        if self._process.is_here:
+            await self._conn.close()
 
 
 class ThreadSaver(AsyncSqliteSaver):
     """Stores the checkpoints of LangGraph graphs. See `from_conn_string`."""
 
     def __init__(self, conn: aiosqlite.Connection, *, serde: SerializerProtocol | None = None) -> None:
-        self.shared = Shared()
+        self.shared, self._process = Shared(), driver.Process()
         super().__init__(conn, serde=serde)
 
     @classmethod
@@ -286,6 +288,9 @@ class ThreadSaver(AsyncSqliteSaver):
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, from a thread that may be blocked."""
+        if not self._process.is_here:
+            work.close()
+            raise WrongThreadError(driver.FORKED)
         try:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:

@@ -404,6 +404,37 @@ def test_a_forked_process_opens_the_file_itself_or_is_told_to(path: Path, way: s
     assert ended(FORKED, path, way) == (0, said, "")
 
 
+FORKED_SYNC = """
+import os, sys, warnings
+from langgraph_memory import MemoryMiddleware
+from tests.support.graphs import configured, node_graph, thread
+from tests.support.models import Scripted
+warnings.simplefilter("ignore", DeprecationWarning)
+
+with MemoryMiddleware.open(configured(), model=Scripted()) as memory:
+    graph = node_graph(memory, Scripted(), saver=memory.saver)
+    graph.invoke({"messages": [("user", "hello")]}, thread())
+    child = os.fork()
+    if not child:
+        if sys.argv[1] == "leaves":
+            print("leaves", flush=True)
+            raise SystemExit(3)
+        try:
+            graph.get_state(thread())
+        except Exception as error:
+            print(type(error).__name__, flush=True)
+        os._exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(len(graph.invoke({"messages": [("user", "again")]}, thread())["messages"]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize(("way", "said"), [("reads", "WrongThreadError"), ("leaves", "leaves")])
+def test_a_forked_sync_program_is_told_so_too_and_can_end(path: Path, way: str, said: str) -> None:
+    assert ended(FORKED_SYNC, way) == (0, [said, "3", "4"], "")
+
+
 FORGOTTEN = """
 import asyncio, sys
 from langgraph_memory import MemoryMiddleware
