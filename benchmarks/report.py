@@ -39,8 +39,8 @@ def _opening(results: Mapping[str, Any]) -> str:
     told = ", ".join(f"{name} {number}" for name, number in packages.items())
     return (
         "Made from [results.json](results.json) by `python -m benchmarks report`; the figures by `python -m "
-        "benchmarks all` (8 to 20 minutes on two cores) and, apart from them, `python -m benchmarks sweep` (4 minutes). "
-        f"Milliseconds depend on the machine and what else it does; what counts are the ratios within a "
+        "benchmarks all` (8 to 20 minutes on two cores) and, apart from them, `python -m benchmarks sweep` (4 "
+        f"minutes). Milliseconds depend on the machine and what else it does; what counts are the ratios within a "
         f"run.\n\nPackages: {told}."
     )
 

@@ -164,14 +164,14 @@ def _prepared(config: Any, sweeps: bool) -> RuntimeConfig:
     if database != ":memory:":
         try:
             Path(database).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ConfigError(
                 f"persistence.thread_db: {database!r} cannot be used, its folder cannot be made: {error}"
             ) from error
     workspace = workspace_of(loaded)
     try:
         workspace.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         # Without it summaries are kept in the process: dearer after a restart, but no reason not to run.
         logger.warning("persistence.workspace: the folder %r cannot be made: %s", str(workspace), error)
     if sweeps:

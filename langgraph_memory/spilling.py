@@ -122,8 +122,8 @@ def _is_due(folder: Path, database: str, moment: float) -> bool:
     """Whether `database` may sweep the folder: the first one to ask signs it, and nobody else does, once a day."""
     sign, name = folder / OWNER, str(Path(database).absolute())
     try:
-        with sign.open("x", encoding="utf-8") as file:
-            file.write(name)
+        sign.touch(0o600, exist_ok=False)
+        sign.write_text(name, encoding="utf-8")
     except FileExistsError:
         if sign.read_text(encoding="utf-8") != name or moment - sign.stat().st_mtime < DAY:
             return False

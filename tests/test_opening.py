@@ -1,5 +1,6 @@
 """Programs that forget to leave `open()` end all the same."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,20 @@ def test_a_sync_program_ends_although_it_never_left_open(tmp_path, opening, end,
         check=False,
     )
     assert (done.stdout, done.returncode) == ("fine\n", code), done.stderr
+
+
+UNWRITABLE = """
+from langgraph_memory import ConfigError, MemoryMiddleware
+try:
+    with MemoryMiddleware.open({"persistence": {"thread_db": "\\u5185/t.db"}}):
+        pass
+except ConfigError as error:
+    print(ascii(str(error)))
+"""
+
+
+def test_a_name_that_the_locale_cannot_write_is_a_mistake_in_the_configuration(tmp_path):
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", UNWRITABLE], env=environ, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "persistence.thread_db: " in ran.stdout and "cannot be used" in ran.stdout

@@ -32,7 +32,7 @@ def context(
         print_json({"thread_id": thread, **report.to_json()})
         return
     console = data_console()
-    for line in drawn(thread, report, console):
+    for line in drawn(thread.translate(ESCAPED), report, console):
         console.print(line)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from .called import program
 from .completing import complete_thread
-from .console import data_console, print_json, print_table, say
+from .console import ESCAPED, data_console, print_json, print_table, say
 from .export import export
 from .files import readable_size
 from .options import ConfigOption, JsonOption
@@ -81,7 +81,8 @@ def table_of(rows: list[Listed]) -> Table:
     for one in rows:
         row, tokens = one.row, "–" if one.tokens is None else f"{one.tokens:,}"
         counts = (f"{row.turns:,}", f"{row.messages:,}", tokens, f"{row.branches:,}", readable_size(row.bytes))
-        table.add_row(Text(row.thread_id), *counts, row.updated[:19].replace("T", " "), Text(", ".join(row.next)))
+        name, following = (text.translate(ESCAPED) for text in (row.thread_id, ", ".join(row.next)))
+        table.add_row(Text(name), *counts, row.updated[:19].replace("T", " "), Text(following))
     return table
 
 

@@ -33,6 +33,8 @@ class Listing:
     ) -> None:
         self.where, params = search_where(same_thread(config), wanted, before)
         self.params = list(params)
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise ValueError(f"limit is {limit!r}; allowed are whole numbers from 0, and None for all.")
         self.left = limit
         self.last: Sequence[Any] | None = None
         self.stock = Stock(tips)

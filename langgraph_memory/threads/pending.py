@@ -52,7 +52,7 @@ def _node(channel: str, value: Any) -> str | None:
 
 
 def _parted(value: Any) -> tuple[Any, bool]:
-    """The value of a channel, and whether it may be read: that of a deferred node not before everything else is done."""
+    """The value of a channel, and whether it may be read: of a deferred node that is last."""
     if isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], bool):
         return value[0], value[1]
     return value, True

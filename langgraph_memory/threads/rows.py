@@ -5,6 +5,7 @@ A copied row names the same chains and items as its original, so it costs a few 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -78,9 +79,15 @@ def copy_rows(db: sqlite3.Connection, codec: Codec, thread_id: str, plan: Callab
         for copy in plan(heads_of(db, thread_id)):
             frame = _copied(db, codec, thread_id, copy)
             at = (thread_id, copy.namespace, copy.id)
-            db.execute(INSERT_CHECKPOINT, (*at, copy.parent_id, *frame, as_json(copy.metadata)))
+            db.execute(INSERT_CHECKPOINT, (*at, copy.parent_id, *frame, as_json(_finite(copy.metadata))))
             newest = copy.id
     return newest
+
+
+def _finite(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as it is stored, without NaN and infinities, which the plain saver lets in."""
+    found: dict[str, Any] = json.loads(json.dumps(metadata), parse_constant=lambda _: None)
+    return found
 
 
 def _copied(db: sqlite3.Connection, codec: Codec, thread_id: str, copy: Copy) -> tuple[str, bytes]:

@@ -401,3 +401,18 @@ def test_json_is_valid_however_narrow_the_terminal():
     name = "task/" + "a" * 100
     for command in (["threads"], ["context", name], ["view", name]):
         assert json.loads(lgm(*command, "--json", COLUMNS="20").stdout)
+
+
+def test_no_id_of_a_thread_commands_the_terminal():
+    name = "x\x1b[2J\x9b2J"
+
+    def build(builder: Builder) -> None:
+        builder.add_node("n", lambda _: {"messages": [("ai", "hello")]})
+        builder.add_edge(START, "n")
+
+    run(build, [{"messages": [("user", "hello")]}], thread=name)
+    for command in (["threads"], ["context", name], ["log", name], ["tree", name], ["view", name]):
+        result = lgm(*command)
+        assert result.exit_code == 0, result.output
+        assert "x␛[2J␛[2J" in result.output or name not in result.output
+        assert not {"\x1b", "\x9b"} & set(result.output)

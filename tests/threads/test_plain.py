@@ -13,7 +13,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory.errors import DatabaseVersionError
-from langgraph_memory.threads import schema
+from langgraph_memory.threads import ThreadStore, schema
 from langgraph_memory.threads.saver import ThreadSaver
 from tests.support import savers
 from tests.support.savers import Swap, checkpoint, config, everything, talk
@@ -117,3 +117,27 @@ async def test_a_database_in_memory_works() -> None:
     async with ThreadSaver.from_conn_string(":memory:") as ours:
         await everything(ours).ainvoke(savers.given(TURN), config())
         assert (await ours.verify()).problems == []
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), [{"deep": float("-inf")}]])
+async def test_a_plain_thread_with_metadata_that_is_no_json_can_be_rewound(
+    path: Path, odd: Any
+) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as plain:
+        for _ in range(2):
+            await everything(plain).ainvoke(savers.given(TURN), {**config(), "metadata": {"score": odd}})
+    async with ThreadSaver.from_conn_string(path) as ours:
+        store = ThreadStore(ours)
+        first, *_, last = [node.checkpoint_id for node in await store.checkpoints("t-1")]
+        await store.rewind("t-1", first)
+        await store.rewind("t-1", last)
+        assert (await ours.verify()).problems == []
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "2"])
+async def test_a_limit_that_is_no_number_of_checkpoints_is_refused(path: Path, limit: Any) -> None:
+    async with ThreadSaver.from_conn_string(path) as ours:
+        await ours.aput(config(), checkpoint(1), {}, {})
+        with pytest.raises(ValueError, match=r"limit is .*; allowed are whole numbers from 0"):
+            [one async for one in ours.alist(config(), limit=limit)]
+        assert [one async for one in ours.alist(config(), limit=0)] == []
