@@ -268,6 +268,7 @@ def test_only_results_behind_the_newest_assistant_message_are_looked_at(tmp_path
 def test_what_signs_the_folder_is_nobody_elses_to_read(tmp_path):
     folder = tmp_path / "spill"
     SpillStore(folder).put("x" * 1000)
+    (tmp_path / "threads.db").touch()
     sweep(folder, str(tmp_path / "threads.db"), lambda _: (), MaintenanceConfig())
     (sign,) = folder.glob(".database")
     assert sign.read_text(encoding="utf-8") == str(tmp_path / "threads.db")

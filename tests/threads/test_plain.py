@@ -120,9 +120,7 @@ async def test_a_database_in_memory_works() -> None:
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), [{"deep": float("-inf")}]])
-async def test_a_plain_thread_with_metadata_that_is_no_json_can_be_rewound(
-    path: Path, odd: Any
-) -> None:
+async def test_a_plain_thread_with_metadata_that_is_no_json_can_be_rewound(path: Path, odd: Any) -> None:
     async with AsyncSqliteSaver.from_conn_string(str(path)) as plain:
         for _ in range(2):
             await everything(plain).ainvoke(savers.given(TURN), {**config(), "metadata": {"score": odd}})
