@@ -390,11 +390,12 @@ def _found(
     done: Sequence[Block],
 ) -> int | None:
     """Where the proposal has a block, best in its own section; what stands for another one does not count."""
+    level, key = block.level, block.key
 
     def is_it(new: Block) -> bool:
-        if block.level:
+        if level:
             return new.level > 0 and new.section == home
-        return new.key == block.key and (new.section == home or (new.section, new.key) not in theirs)
+        return new.key == key and (new.section == home or (new.section, new.key) not in theirs)
 
     places = [place for place, new in enumerate(blocks) if is_it(new) and not any(new is one for one in done)]
     return min(places, key=lambda place: blocks[place].section != home, default=None)
