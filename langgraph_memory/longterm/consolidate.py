@@ -9,7 +9,7 @@ that come after it.
 
 `memory/.state.json`:
 
-    upto      ledger file -> id of its last entry that is done
+    upto      ledger file -> id of its last entry that is done; of a copied id the print of the text follows
     recent    ledger file -> ids of its last done entries, for the day somebody removes that one by hand
     skipped   ledger file -> ids of entries left out because their thread has left their branch; undo brings them back
     written   prints of what we wrote, by which a person's lines are known; no texts
@@ -25,12 +25,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from filelock import FileLock, Timeout
@@ -43,9 +42,9 @@ from ..context.verdict import Rejected
 from ..logs import failed, outline
 from ..sidecalls import named
 from .curated import blocks_of, written_by_others
-from .folder import LEDGER
+from .folder import LEDGER, MEMORY
 from .index import Row
-from .keeper import UNUSABLE, Keeper
+from .keeper import UNUSABLE, Keeper, day_of
 from .merge import Fact, merged
 from .proposal import Question, judge
 from .redact import redact
@@ -386,7 +385,7 @@ class Consolidation:
                 state["written"] = _written(state.get("written"), text, batch.person)
                 now = {**keeper.state(), "written": state["written"]}
                 keeper.write_state({**now, "pending": {"print": _print(text), "state": batch.mark.to_json()}})
-                if not keeper.replace_memory(text, was=batch.was):
+                if not keeper.replace_memory(_with_ends_of(keeper, text), was=batch.was):
                     return False
             state.pop("pending", None)
             keeper.write_state(state)
@@ -469,7 +468,7 @@ class Batch(NamedTuple):
 
 def unmerged(keeper: Keeper, name: str) -> bool:
     """Whether a ledger holds entries that consolidation has not come to yet."""
-    rest = _rest(name, keeper.rows(name), Mark.of(keeper.state()))
+    rest = _rest(name, _rows(keeper, name), Mark.of(keeper.state()))
     return any(row.entry.type != "tool_result" for row in rest)
 
 
@@ -478,15 +477,28 @@ def unmerged(keeper: Keeper, name: str) -> bool:
 
 def _past(keeper: Keeper, mark: Mark) -> Iterator[Row]:
     """The ledger's entries behind a watermark, also where the entry that it names was removed by hand."""
-    for name, rows in groupby(keeper.pending(mark.upto), key=lambda row: row.path):
-        yield from _rest(name, list(rows), mark)
+    for name in filter(day_of, keeper.folder.names(LEDGER)):
+        yield from _rest(name, _rows(keeper, name), mark)
 
 
-def _rest(name: str, rows: Sequence[Row], mark: Mark) -> Sequence[Row]:
-    """What stands in a ledger behind all that is known to be done."""
-    done = {mark.upto.get(name), *mark.recent.get(name, ())}
+def _rows(keeper: Keeper, name: str) -> Iterator[Row]:
+    """The entries of a ledger. The id of a line that somebody copied with it, and changed, tells its text too."""
+    seen: set[str] = set()
+    for row in keeper.rows(name):
+        id_ = row.entry.id
+        yield row._replace(entry=replace(row.entry, id=f"{id_}-{_print(row.entry.text)}")) if id_ in seen else row
+        seen.add(id_)
+
+
+def _rest(name: str, rows: Iterable[Row], mark: Mark) -> Sequence[Row]:
+    """What stands in a ledger behind all that is known to be done; before it too while all that is done is known."""
+    rows, upto, recent = list(rows), mark.upto.get(name), mark.recent.get(name, ())
+    done = {upto, *recent}
     last = max((place for place, row in enumerate(rows) if row.entry.id in done), default=-1)
-    return rows[last + 1 :]
+    above = [row for row in rows[: last + 1] if row.entry.id not in done]
+    # What was added above stays among the recent ones, so that nothing is taken for new twice.
+    known = upto in recent and len(recent) < RECENT and len(recent) + len(above) <= RECENT
+    return [*(above if known else ()), *rows[last + 1 :]]
 
 
 def _open(keeper: Keeper, mark: Mark) -> tuple[list[Row], list[Row]]:
@@ -496,7 +508,7 @@ def _open(keeper: Keeper, mark: Mark) -> tuple[list[Row], list[Row]]:
 
 def _skipped(keeper: Keeper, mark: Mark) -> Iterator[Row]:
     for name, ids in mark.skipped.items():
-        yield from (row for row in keeper.rows(name) if row.entry.id in ids)
+        yield from (row for row in _rows(keeper, name) if row.entry.id in ids)
 
 
 def _place(row: Row) -> tuple[str, int]:
@@ -505,8 +517,15 @@ def _place(row: Row) -> tuple[str, int]:
 
 def _still_there(keeper: Keeper, rows: Sequence[Row]) -> Iterator[bool]:
     for name in {row.path for row in rows}:
-        now = {row.entry.id: row.entry.text for row in keeper.rows(name)}
+        now = {row.entry.id: row.entry.text for row in _rows(keeper, name)}
         yield from (now.get(row.entry.id) == row.entry.text for row in rows if row.path == name)
+
+
+def _with_ends_of(keeper: Keeper, text: str) -> str:
+    """A text with the line ends that MEMORY.md has: somebody may write it with an editor of Windows."""
+    data = keeper.folder.bytes_of(MEMORY) or b""
+    windows = 0 < data.count(b"\n") == data.count(b"\r\n")
+    return text.replace("\n", "\r\n") if windows else text
 
 
 # What the model is shown

@@ -6,12 +6,14 @@ ends in `<!-- pin -->`; what is pinned stays word for word, whatever is merged a
 
 Lower means newer. Where a text has to be cut, pinned blocks stay first, then those of a person, then the newest;
 headings stay as long as something below them does. Two blocks are the same if they differ only in case, width, accents,
-white space, bullet, pin or the full stop at the end.
+white space, bullet, pin or the full stop at the end, and stand in the same *section*: what Ada likes is not what Bob
+likes, though both stand under "Likes". A section is told by all its headings, and those of one name by their order.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,6 +35,9 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _RULE = re.compile(r"[\s\-*_=|:]*")
 _DATED = re.compile(r"#+\s*\d{4}-\d\d-\d\d\s*")
 
+Section = tuple[tuple[str, int], ...]
+"""A path of headings, the outermost first: the name of each, folded, and which of that name it is there, from 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -43,6 +48,8 @@ class Block:
     """Headings, the outermost first."""
     parted: bool = False
     """Whether a blank line comes before it."""
+    section: Section = ()
+    """Where it stands; of a heading the section that it opens."""
 
     @property
     def text(self) -> str:
@@ -73,11 +80,6 @@ class Block:
         return folded(self.text)
 
     @property
-    def section(self) -> str:
-        """The heading it stands under, folded; those with a date are all one, as they say nothing about a line."""
-        return "" if not self.above or _DATED.fullmatch(self.above[-1]) else folded(self.above[-1])
-
-    @property
     def print(self) -> str:
         """Names the text exactly, without holding it."""
         text = "\n".join(line.rstrip() for line in self.lines).strip()
@@ -99,11 +101,17 @@ def blocks_of(text: str) -> list[Block]:
     """The blocks of a Markdown text, in order."""
     found: list[Block] = []
     above: list[Block] = []
+    numbers: Counter[tuple[Section, str]] = Counter()
     for lines, parted in _grouped(text.replace("\r\n", "\n").split("\n")):
         block = Block(tuple(lines), (), parted)
         if block.level:
             above = [one for one in above if one.level < block.level]
-        block = replace(block, above=tuple(one.text for one in above))
+        section = above[-1].section if above else ()
+        if block.level:
+            name = folded(block.text.lstrip("#"))
+            numbers[section, name] += 1
+            section = (*section, (name, numbers[section, name]))
+        block = replace(block, above=tuple(one.text for one in above), section=section)
         found.append(block)
         if block.level:
             above.append(block)
@@ -127,8 +135,14 @@ def _grouped(lines: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
             place, parted = place + 1, True
             continue
         end = _end(lines, place)
-        yield [line.rstrip() for line in lines[place:end]], parted
+        yield [_line(line) for line in lines[place:end]], parted
         place, parted = end, False
+
+
+def _line(line: str) -> str:
+    """A line without blanks at its end, unless they break it there."""
+    breaks = line.endswith("  ") and line.strip() and not _HEADING.match(line)
+    return line if breaks else line.rstrip()
 
 
 def _end(lines: Sequence[str], start: int) -> int:
@@ -176,7 +190,7 @@ def person_lines(ours: str, now: str) -> list[str]:
 
 
 def distinct(blocks: Iterable[Block], *, keep: Collection[str] = ()) -> list[Block]:
-    """Without what was said before under the same heading. Pinned blocks and those with a print in `keep` all stay."""
+    """Without what was said before in the same section. Pinned blocks and those with a print in `keep` all stay."""
     blocks = list(blocks)
     seen = {_place(block) for block in blocks if _stays(block, keep)}
     found = []
@@ -189,8 +203,10 @@ def distinct(blocks: Iterable[Block], *, keep: Collection[str] = ()) -> list[Blo
     return found
 
 
-def _place(block: Block) -> tuple[str, str]:
-    return block.section, block.key
+def _place(block: Block) -> tuple[Section, str]:
+    """What stands under a date stands under what is above it: a day says nothing about a line."""
+    dated = block.above and _DATED.fullmatch(block.above[-1])
+    return block.section[:-1] if dated else block.section, block.key
 
 
 def _stays(block: Block, keep: Collection[str]) -> bool:
