@@ -80,6 +80,19 @@ def finds(db: sqlite3.Connection, query: str, text: str) -> bool:
         ("x", "x"),
         ("x" * 100, "x" * 100),
         ("😀 smile", "a smile 😀"),
+        ("😀", "so😀glad"),
+        ("status 🔴", "status 🔴 B"),
+        ("🔴", "码头🔴关闭"),
+        ("❤", "with ❤️"),
+        ("❤️", "with ❤"),
+        ("👍", "well done 👍🏽"),
+        ("👩\u200d💻", "a 👩\u200d💻 at work"),
+        ("→", "A → B"),
+        ("Gesamtkonzept", "Das Gesamt\u00adkonzept steht."),
+        ("Gesamt\u00adkonzept", "Das Gesamtkonzept steht."),
+        ("zerowidth", "zero\u200bwidth joined"),
+        ("joined", "word\u2060 joi\ufeffned"),
+        ("cafe", "cafe\u200b\u0301"),
     ],
 )
 def test_a_text_is_found_by(db: sqlite3.Connection, query: str, text: str) -> None:
@@ -101,7 +114,11 @@ def test_a_text_is_found_by(db: sqlite3.Connection, query: str, text: str) -> No
         ("", "anything"),
         ("  \t\n　", "anything"),
         ("。，（）「」", "。，（）「」"),
-        ("😀", "😀"),
+        ("status 🔴", "status 🟢"),
+        ("🇩🇪", "🇩🇰 🇪🇸"),
+        ("→ x", "x"),
+        ("│", "│"),
+        ("\u200b\u00ad", "anything"),
     ],
 )
 def test_a_text_is_not_found_by(db: sqlite3.Connection, query: str, text: str) -> None:
