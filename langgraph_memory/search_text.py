@@ -5,9 +5,8 @@ them out when they search. Marks that make another letter, as in Hindi, Thai or 
 as a soft hyphen, goes.
 
 A text becomes *words*, which an index stores as they are, parted by blanks (`TOKENIZE` keeps SQLite from parting them
-further). Scripts that put no blanks between words give single characters and pairs, and so do emoji and other symbols,
-such as 🔴. A name such as `TK-204`,
-`foo_bar` or `v1.2` is a word as a whole, and so are its parts.
+further). Scripts that put no blanks between words give single characters and pairs, and so do emoji and other symbols.
+A name such as `TK-204`, `foo_bar` or `v1.2` is a word as a whole, and so are its parts.
 
 A query becomes *terms*, one for each piece between blanks and marks. `Query.match` is an expression for FTS5 in which
 every word is quoted, so no text is query syntax. An index of words finds a few texts too many: pairs of characters may

@@ -2,6 +2,7 @@
 
 import sqlite3
 import string
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
@@ -176,3 +177,11 @@ def test_an_excerpt_shows_the_place_on_one_line() -> None:
     folded = "ﬀ" * 2000 + " Größe " + "ﬀ" * 2000
     assert "Größe" in Query.of("grosse").excerpt(folded)
     assert Query.of("x").excerpt("short x") == "short x"
+
+
+def test_the_symbols_that_are_words_are_no_letters_digits_brackets_or_lines() -> None:
+    found = [char for code in range(0x2190, 0x1FC00) if words(char := chr(code)) == [char]]
+    symbols = {char for char in found if unicodedata.category(char) in ("So", "Sm", "Sk")}
+    assert {"→", "≈", "★", "✓", "❤", "🔴", "🎂", "🏽", "🇩"} <= symbols
+    assert not symbols & set("─│█▒")
+    assert {char for char in found if unicodedata.category(char)[0] == "P"} <= set("゠・"), "those are of kana"
