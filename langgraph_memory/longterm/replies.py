@@ -116,10 +116,12 @@ def _parsed(reply: BaseMessage | str, messages: int, source: str, known: Iterabl
     if isinstance(found, Rejected):
         return found
     said, is_list = found
-    if not is_list and (_has_token(text) or _stands_alone(said, source)):
+    if not is_list and _has_token(text):
         return []
     if not usable(text if not is_list or text[0] in "[{" else f"Entries\n{text}"):
         return Rejected("the reply is a refusal, an error, a call or markup, not a list of memories")
+    if not is_list and not any(map(declines, said)) and _stands_alone(said, source):
+        return []
     return _judged([item for item in map(_tidy, said) if item], text, messages, source, set(map(_squeezed, known)))
 
 

@@ -114,6 +114,11 @@ def test_a_short_sentence_about_nothing_in_the_messages_is_nothing(text: str) ->
     assert parse(text, messages=2, source=SOURCE) == []
 
 
+@pytest.mark.parametrize("text", ["I'm sorry, but I can't help with that.", "抱歉，我无法协助处理这个请求。"])
+def test_a_short_refusal_is_asked_again(text: str) -> None:
+    assert isinstance(parse(text, messages=2, source=SOURCE), Rejected)
+
+
 @pytest.mark.parametrize("text", [ROME, "Lives in Rome", "Green tea", "用户住在罗马。"])
 def test_a_single_line_about_the_messages_is_a_memory(text: str) -> None:
     assert parse(text, messages=2, source=f"{SOURCE}\n[3] user: 我住在罗马。") == [text]
