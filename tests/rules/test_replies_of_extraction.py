@@ -30,7 +30,7 @@ def test_every_list_of_a_json_reply_counts(value: object, form: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{"facts": [], "preferences": [], "kg": []}, {"facts": [], "events": None}, {"memory": {"facts": []}}, [[]], {}],
+    [{"facts": [], "preferences": [], "kg": []}, {"facts": [], "events": None}, {"memory": {"facts": []}}, [{}], {}],
 )
 def test_empty_lists_only_are_nothing(value: object) -> None:
     assert parse(json.dumps(value), messages=2, source=SOURCE) == []
