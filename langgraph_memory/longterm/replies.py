@@ -167,9 +167,19 @@ def _has_token(text: str) -> bool:
 
 
 def _stands_alone(lines: Sequence[str], source: str) -> bool:
-    """Whether the only line is short and about nothing in the messages, as "Nothing new." is in any language."""
+    """Whether the only line is short and about nothing in the messages, as "Nothing new." is in any language.
+
+    In another script than theirs it may say with other words what they say.
+    """
     said = [line for line in lines if line.strip()]
-    return len(said) == 1 and len(said[0]) <= _LONE_CHARS and bool(source) and not _telling(said[0]) & _telling(source)
+    if len(said) != 1 or len(said[0]) > _LONE_CHARS or _is_latin(said[0]) != _is_latin(source):
+        return False
+    return bool(source) and not _telling(said[0]) & _telling(source)
+
+
+def _is_latin(text: str) -> bool:
+    letters = [char for char in text if char.isalpha()]
+    return 2 * sum(char < "\u0250" for char in letters) > len(letters)
 
 
 def _telling(text: str) -> set[str]:

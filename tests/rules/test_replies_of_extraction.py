@@ -111,7 +111,13 @@ def test_the_token_behind_a_list_takes_nothing_away() -> None:
     ],
 )
 def test_a_short_sentence_about_nothing_in_the_messages_is_nothing(text: str) -> None:
-    assert parse(text, messages=2, source=SOURCE) == []
+    source = SOURCE if any("a" <= char <= "z" for char in text) else "[1] user: 我最近住在罗马，喜欢喝绿茶。"
+    assert parse(text, messages=2, source=source) == []
+
+
+@pytest.mark.parametrize(("text", "source"), [("Likes green tea.", "我喜欢喝绿茶。"), ("喜欢喝绿茶。", SOURCE)])
+def test_a_single_line_in_another_script_than_the_messages_is_a_memory(text: str, source: str) -> None:
+    assert parse(text, messages=2, source=source) == [text]
 
 
 @pytest.mark.parametrize("text", ["I'm sorry, but I can't help with that.", "抱歉，我无法协助处理这个请求。"])
