@@ -1,11 +1,12 @@
 """Words for full-text search, in any script; pure functions that the indexes of threads and of memory share.
 
 Text and query are *folded* alike: compatibility forms (NFKC), case, and the accents of scripts in which people leave
-them out when they search. Marks that make another letter, as in Hindi, Thai or Japanese, stay.
+them out when they search. Marks that make another letter, as in Hindi, Thai or Japanese, stay. What is not seen, such
+as a soft hyphen, goes.
 
 A text becomes *words*, which an index stores as they are, parted by blanks (`TOKENIZE` keeps SQLite from parting them
-further). Scripts that put no blanks between words give single characters and pairs. A name such as `TK-204`,
-`foo_bar` or `v1.2` is a word as a whole, and so are its parts.
+further). Scripts that put no blanks between words give single characters and pairs, and so do emoji and other symbols.
+A name such as `TK-204`, `foo_bar` or `v1.2` is a word as a whole, and so are its parts.
 
 A query becomes *terms*, one for each piece between blanks and marks. `Query.match` is an expression for FTS5 in which
 every word is quoted, so no text is query syntax. An index of words finds a few texts too many: pairs of characters may
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 TOKENIZE = "ascii tokenchars '-._@+#'"
 """For FTS5: what `words` gives is parted at blanks only."""
-VERSION = 1
+VERSION = 2
 """Of the words: an index made by another version has to be made anew."""
 LONGEST = 64
 """Characters of a word that count."""
@@ -36,6 +37,9 @@ _UNSPACED = (
     "\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar, Khmer
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    # Arrows, mathematics, dingbats and emoji: no brackets, no digits, and nothing that lines are drawn with.
+    "\u2190-\u2307\u230c-\u2328\u232b-\u23ff\u25a0-\u2767\u2794-\u27c4\u27c7-\u27e5\u27f0-\u2982\u2999-\u29d7"
+    "\u29dc-\u29fb\u29fe-\u2bff\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
 )
 _BASE = rf"(?:(?![{_UNSPACED}])[^\W_])"
 """A letter or digit of a spaced script."""
@@ -54,8 +58,9 @@ _RUN = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 _LATIN_MARKS = re.compile(r"([A-Za-zı\u0370-\u03ff])[\u0300-\u036f]+|(?<=\u0435)\u0308")
-_OPTIONAL_MARKS = re.compile(
-    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
+_OPTIONAL = re.compile(
+    r"[\u00ad\u200b\u200e\u200f\u2060\ufe00-\ufe0f\ufeff"  # not seen: soft hyphen, joiners, variants of a symbol
+    r"\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]"
 )
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ı": "i", "ħ": "h", "æ": "ae", "œ": "oe", "’": "'"})
 _NEAR = re.compile(r"[\W_]{0,3}")
@@ -67,7 +72,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text).casefold())
-    text = _OPTIONAL_MARKS.sub("", _LATIN_MARKS.sub(r"\1", text)).translate(_LETTERS)
+    text = _LATIN_MARKS.sub(r"\1", _OPTIONAL.sub("", text)).translate(_LETTERS)
     # NFKC once more: what was taken apart, Hangul and kana above all, is put together again.
     return unicodedata.normalize("NFKC", text)
 

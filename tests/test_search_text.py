@@ -2,6 +2,7 @@
 
 import sqlite3
 import string
+import unicodedata
 from collections.abc import Iterator
 
 import pytest
@@ -80,6 +81,19 @@ def finds(db: sqlite3.Connection, query: str, text: str) -> bool:
         ("x", "x"),
         ("x" * 100, "x" * 100),
         ("😀 smile", "a smile 😀"),
+        ("😀", "so😀glad"),
+        ("status 🔴", "status 🔴 B"),
+        ("🔴", "码头🔴关闭"),
+        ("❤", "with ❤️"),
+        ("❤️", "with ❤"),
+        ("👍", "well done 👍🏽"),
+        ("👩\u200d💻", "a 👩\u200d💻 at work"),
+        ("→", "A → B"),
+        ("Gesamtkonzept", "Das Gesamt\u00adkonzept steht."),
+        ("Gesamt\u00adkonzept", "Das Gesamtkonzept steht."),
+        ("zerowidth", "zero\u200bwidth joined"),
+        ("joined", "word\u2060 joi\ufeffned"),
+        ("cafe", "cafe\u200b\u0301"),
     ],
 )
 def test_a_text_is_found_by(db: sqlite3.Connection, query: str, text: str) -> None:
@@ -101,7 +115,11 @@ def test_a_text_is_found_by(db: sqlite3.Connection, query: str, text: str) -> No
         ("", "anything"),
         ("  \t\n　", "anything"),
         ("。，（）「」", "。，（）「」"),
-        ("😀", "😀"),
+        ("status 🔴", "status 🟢"),
+        ("🇩🇪", "🇩🇰 🇪🇸"),
+        ("→ x", "x"),
+        ("│", "│"),
+        ("\u200b\u00ad", "anything"),
     ],
 )
 def test_a_text_is_not_found_by(db: sqlite3.Connection, query: str, text: str) -> None:
@@ -159,3 +177,11 @@ def test_an_excerpt_shows_the_place_on_one_line() -> None:
     folded = "ﬀ" * 2000 + " Größe " + "ﬀ" * 2000
     assert "Größe" in Query.of("grosse").excerpt(folded)
     assert Query.of("x").excerpt("short x") == "short x"
+
+
+def test_the_symbols_that_are_words_are_no_letters_digits_brackets_or_lines() -> None:
+    found = [char for code in range(0x2190, 0x1FC00) if words(char := chr(code)) == [char]]
+    symbols = {char for char in found if unicodedata.category(char) in ("So", "Sm", "Sk")}
+    assert {"→", "≈", "★", "✓", "❤", "🔴", "🎂", "🏽", "🇩"} <= symbols
+    assert not symbols & set("─│█▒")
+    assert {char for char in found if unicodedata.category(char)[0] == "P"} <= set("゠・"), "those are of kana"

@@ -37,6 +37,8 @@ def chat(
         raise typer.BadParameter("only one of --model and --base-url")
     if model_name and not base_url:
         raise typer.BadParameter("--model-name goes with --base-url")
+    if user is not None and not user.strip():
+        raise typer.BadParameter(f"--user {user!r} names nobody; without it the memory is that of who is logged in")
     from .chat_loop import Options, run
 
     options = Options(model, base_url, model_name, thread, user, folder, config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ MOST_TURNS = 6
 """Digits up to which a number means turns; ids of checkpoints are longer."""
 USAGE: Any = typer.BadParameter.__base__
 """What typer raises for arguments that cannot be used; the class stands in different places in its versions."""
+_MEANT = re.compile(r"^(?:--yes|-y)(?:\s+|$)|\s+(?:--yes|-y)$")
 OWN_USER = ("--user", "--namespace", "--set", "--help")
 
 
@@ -117,8 +119,8 @@ async def _search(chat: Chat, words: str) -> None:
 
 async def _memory(chat: Chat, arguments: str) -> None:
     """As `lgm memory`, for the user of the chat; what it would ask has to be said, as the chat reads the input."""
-    given = shlex.split(arguments) or ["show"]
-    if "-" in given:
+    given, text = _given(arguments)
+    if "-" in (*given, *text):
         raise ValueError("there is no standard input in a chat: give the text itself.")
     if given[0] == "forget" and not {"--yes", "-y", "--help"} & set(given):
         raise ValueError("this removes something for good: say so with /memory forget TEXT --yes.")
@@ -129,7 +131,30 @@ async def _memory(chat: Chat, arguments: str) -> None:
         given += ["--user", chat.user]
     if chat.config_path and "--help" not in given:
         given += ["--config", str(chat.config_path)]
-    await asyncio.to_thread(app.main, given, prog_name="/memory", standalone_mode=False)
+    await asyncio.to_thread(
+        app.main, [*given, *(("--", *text) if text else ())], prog_name="/memory", standalone_mode=False
+    )
+
+
+def _given(arguments: str) -> tuple[list[str], list[str]]:
+    """What the shell would make of a line, and the text it ends with where it is taken word for word."""
+    name, *rest = arguments.split(maxsplit=1)[:2] or ["show"]
+    if name not in ("add", "forget") or not rest:
+        return shlex.split(arguments) or ["show"], []
+    text, yes = _MEANT.subn("", rest[0]) if name == "forget" else (rest[0], 0)
+    if (words := _as_in_a_shell(text)) is None:
+        return [name, *["--yes"] * bool(yes)], [text]
+    return [name, *words, *["--yes"] * bool(yes)], []
+
+
+def _as_in_a_shell(text: str) -> list[str] | None:
+    """The words of a text that begins with an option, or that is quoted as a whole; None for any other."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    quoted = text[:1] in ("'", '"') and all(word.startswith("--") for word in words[1:2])
+    return words if quoted or text.startswith("--") or not text else None
 
 
 def _takes_user(chat: Chat) -> bool:

@@ -51,7 +51,7 @@ def add(
     from .memory_files import entry_json
     from .whose import Whose, chosen
 
-    given = {"text": sys.stdin.read() if text == "-" else text, "type": type, "timestamp": when}
+    given = {"text": sys.stdin.read().removeprefix("\ufeff") if text == "-" else text, "type": type, "timestamp": when}
     with chosen(config, Whose.of(user, values, namespace), new=True) as memory:
         added = memory.keeper.append([given])
         rows = [row for entry in added for row in memory.keeper.ledger(day=entry.day) if row.entry.id == entry.id]

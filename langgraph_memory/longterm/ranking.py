@@ -21,7 +21,9 @@ from __future__ import annotations
 import heapq
 import json
 import math
+import re
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -80,8 +82,10 @@ class Question:
 
     @classmethod
     def of(cls, text: str) -> Question:
-        found = list(pieces(text[:MOST_CHARS]))
-        stops = stop_words.spoken([word for piece in found for word in piece.words])
+        text = unicodedata.normalize("NFKC", text[:MOST_CHARS])
+        found = list(pieces(text))
+        written = set(re.findall(r"\w+", text.casefold()))
+        stops = stop_words.spoken([word for piece in found for word in piece.words], written)
         kept = _features(found, stops) or _features(found, frozenset())
         return cls(tuple(islice(dict.fromkeys(kept), MOST)))
 

@@ -96,21 +96,28 @@ _HARMLESS = re.compile(
 
 def _unless_harmless(found: re.Match[str]) -> str:
     value = found["value"]
-    if value.startswith(REDACTED) or _HARMLESS.match(value) or "(" in value or _is_count(found["before"], value):
+    if value.startswith(REDACTED) or _HARMLESS.match(value) or "(" in value or _is_no_secret(found["before"], value):
         return found[0]
     return f"{found['before']}{found['quote']}{REDACTED}"
 
 
-def _is_count(before: str, value: str) -> bool:
-    """Tokens are counted more often than given away."""
-    return "tok" in before.lower() and re.fullmatch(r"[\d.,]+[kKmM]?", value) is not None
+def _is_no_secret(before: str, value: str) -> bool:
+    """Tokens are counted more often than given away, and a pin with the name of one of a chip, as GPIO17, is no PIN."""
+    if "tok" in before.lower():
+        return re.fullmatch(r"[\d.,]+[kKmM]?", value) is not None
+    return "pin" in before.lower() and re.fullmatch(r"GPIO_?\d{1,2}\.?", value, re.IGNORECASE) is not None
 
 
 def _if_secret(found: re.Match[str]) -> str:
     """In a sentence a secret is told from a word by what no word has: a digit or a mark, or quotes around it."""
     value = found["value"].rstrip(".!?)")
     odd = any(map(str.isdigit, value)) or re.search(r"[@#$%^&*!+=~_]", value) is not None
-    if not (odd or found["quote"]) or _HARMLESS.match(value) or REDACTED in value or _is_count(found["before"], value):
+    if (
+        not (odd or found["quote"])
+        or _HARMLESS.match(value)
+        or REDACTED in value
+        or _is_no_secret(found["before"], value)
+    ):
         return found[0]
     return f"{found['before']}{found['quote']}{REDACTED}{found['value'][len(value) :]}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -17,6 +17,8 @@ from langchain_core.messages import BaseMessage
 from ..context.refusals import declines
 from ..context.text import clean_text, message_text, one_line
 from ..context.verdict import Rejected, fault, unwrapped, usable
+from ..search_text import words
+from .stop_words import ENGLISH, OTHERS
 
 MOST_CHARS = 500
 """Of an entry; a longer one is cut at the end of a sentence."""
@@ -29,6 +31,9 @@ COPIED = 0.7
 """Share of the messages' text, if that is long, that entries may repeat word for word."""
 
 _NO_REPLY = re.compile(r"\W*no[_\s-]?reply\W*", re.IGNORECASE)
+_TOKEN = r"(?:(?i:no_reply)|NO[ -]?REPLY)"
+_BEGINS_WITH_TOKEN = re.compile(rf"\W*{_TOKEN}(?![\w@])")
+_ENDS_WITH_TOKEN = re.compile(rf"(?<![\w@-]){_TOKEN}\W*\Z")
 _NOTHING = re.compile(
     r"\W*(?:none|nothing|n/a|null|nil|empty|no (?:entries|facts|memories|reply|new (?:facts|entries|memories"
     r"|infor\w+))"
@@ -46,7 +51,6 @@ _SAYS_NOTHING = re.compile(
     r"|noter)",
     re.IGNORECASE,
 )
-_HOLDS_NOTHING = re.compile(r"\[\s*\]|\{(?:\s*\"\w+\"\s*:\s*\[\s*\]\s*)?\}")
 _CHAT = re.compile(
     r"\W*(?:here (?:are|is)\b|here['’]s\b|sure\b|okay\b|ok\b[,.!:]|of course\b|certainly\b|absolutely\b|got it\b"
     r"|understood\b|i(?:['’]ve| have)? (?:extracted|found|identified|noted|summari[sz]ed|saved|stored|recorded)\b"
@@ -82,6 +86,9 @@ _ROLE = re.compile(
 _SENTENCE_END = re.compile(r"[。！？]|[.!?](?=\s|$)")
 _TEXT_KEYS = ("text", "content", "memory", "fact", "entry", "value", "note", "statement", "description", "summary")
 _LIST_KEYS = ("entries", "memories", "facts", "items", "results", "notes", "data", "memory")
+_STOP_WORDS = ENGLISH.union(*OTHERS)
+_LONE_CHARS = 60
+"""A single line as short as this that has nothing from the messages is a sentence that there is nothing."""
 
 
 def parse(
@@ -109,17 +116,19 @@ def _parsed(reply: BaseMessage | str, messages: int, source: str, known: Iterabl
     if isinstance(found, Rejected):
         return found
     said, is_list = found
-    if not is_list and any(map(_NO_REPLY.fullmatch, text.splitlines())):
+    if not is_list and _has_token(text):
         return []
     if not usable(text if not is_list or text[0] in "[{" else f"Entries\n{text}"):
         return Rejected("the reply is a refusal, an error, a call or markup, not a list of memories")
+    if not is_list and not any(map(declines, said)) and _stands_alone(said, source):
+        return []
     return _judged([item for item in map(_tidy, said) if item], text, messages, source, set(map(_squeezed, known)))
 
 
 def _judged(
     items: Sequence[str], text: str, messages: int, source: str, known: Collection[str]
 ) -> list[str] | Rejected:
-    entries = list({item.casefold(): item for item in items if not _is_nothing(item)}.values())
+    entries = list({item.casefold(): item for item in items if not _names_nothing(item)}.values())
     if not entries:
         said_so = bool(items) or any(map(_is_nothing, text.splitlines()))
         return [] if said_so else Rejected("the reply holds nothing to remember, and does not say so")
@@ -137,8 +146,49 @@ def _is_nothing(text: str) -> bool:
     return (
         bool(_NO_REPLY.fullmatch(text) or _NOTHING.fullmatch(text))
         or (len(text) <= 200 and _SAYS_NOTHING.match(text) is not None)
-        or _HOLDS_NOTHING.fullmatch(text) is not None
+        or (text[:1] in ("[", "{") and _is_hollow(_json(text)))
     )
+
+
+def _is_hollow(value: Any) -> bool:
+    """Whether a JSON value has room for entries, and none in it."""
+    if isinstance(value, dict):
+        return all(item is None or _is_hollow(item) for item in value.values())
+    return isinstance(value, list) and all(map(_is_hollow, value))
+
+
+def _has_token(text: str) -> bool:
+    """Whether a text that is no list says `NO_REPLY`, and perhaps why."""
+    return (
+        any(map(_NO_REPLY.fullmatch, text.splitlines()))
+        or _BEGINS_WITH_TOKEN.match(text) is not None
+        or _ENDS_WITH_TOKEN.search(text) is not None
+    )
+
+
+def _stands_alone(lines: Sequence[str], source: str) -> bool:
+    """Whether the only line is short and about nothing in the messages, as "Nothing new." is in any language.
+
+    In another script than theirs it may say with other words what they say.
+    """
+    said = [line for line in lines if line.strip()]
+    if len(said) != 1 or len(said[0]) > _LONE_CHARS or _is_latin(said[0]) != _is_latin(source):
+        return False
+    return bool(source) and not _telling(said[0]) & _telling(source)
+
+
+def _is_latin(text: str) -> bool:
+    letters = [char for char in text if char.isalpha()]
+    return 2 * sum(char < "\u0250" for char in letters) > len(letters)
+
+
+def _telling(text: str) -> set[str]:
+    """The words of a text that tell what it is about; single characters do not, unless they are digits."""
+    return {word for word in words(text) if len(word) > 1 or word.isdigit()} - _STOP_WORDS
+
+
+def _names_nothing(item: str) -> bool:
+    return _is_nothing(item) or _BEGINS_WITH_TOKEN.match(item) is not None
 
 
 def _copies(entries: Sequence[str], source: str) -> bool:
@@ -164,7 +214,7 @@ def _items(text: str) -> tuple[list[str], bool] | Rejected:
     inner = _inner(text)
     for candidate in (text, inner):
         if (value := _json(candidate)) is not None:
-            return _of_json(value), True
+            return _of_json(value) or (_of_lists(value) if isinstance(value, dict) else []), True
     if inner[0] in "[{" and inner[1:].lstrip()[:1] in ('"', "{", "'"):
         return Rejected("the reply is JSON that is cut off or broken")
     lines = inner.splitlines()
@@ -190,9 +240,10 @@ def _json(text: str) -> Any:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    rest = text[start + (end - start) :].strip()
+    before, rest = text[:start].strip(), text[end:].strip()
     plausible = isinstance(value, dict) or all(isinstance(item, str | dict) for item in value)
-    return value if plausible and (not rest or (value and "\n" in text[end:])) else None
+    talk = _CHAT.match(before or rest) is not None and not re.search(r"[\[{]", rest)
+    return value if plausible and (not rest or (value and ("\n" in text[end:] or talk))) else None
 
 
 def _json_lines(text: str) -> list[Any]:
@@ -211,11 +262,15 @@ def _of_json(value: Any) -> list[str]:
     if isinstance(value, list):
         return [text for item in value for text in _of_json(item)]
     if isinstance(value, dict):
-        for key in _LIST_KEYS:
-            if isinstance(value.get(key), list):
-                return _of_json(value[key])
+        if any(isinstance(value.get(key), list) for key in _LIST_KEYS):
+            return _of_lists(value)
         return next(([value[key]] for key in _TEXT_KEYS if isinstance(value.get(key), str)), [])
     return []
+
+
+def _of_lists(value: Mapping[str, Any]) -> list[str]:
+    """The texts of all lists, by whatever names they have."""
+    return [text for item in value.values() if isinstance(item, list) for text in _of_json(item)]
 
 
 def _bullets(lines: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 def _words(text: str) -> frozenset[str]:
@@ -64,11 +64,15 @@ CHINESE = re.compile(
 _KANA = re.compile("[\u3040-\u309f]+")
 
 
-def spoken(words: Sequence[str]) -> frozenset[str]:
-    """The stop words of the language a question seems to be in; of another than English there are two at least."""
+def spoken(words: Sequence[str], written: Collection[str]) -> frozenset[str]:
+    """The stop words of the language a question seems to be in; of another than English there are two at least.
+
+    `written` are its words with their accents: "thé" is not the English "the".
+    """
+    english = ENGLISH.difference(word for word in words if word not in written)
     best = max(OTHERS, key=lambda language: sum(word in language for word in words))
     others = sum(word in best for word in words)
-    return best if others > max(1, sum(word in ENGLISH for word in words)) else ENGLISH
+    return best if others > max(1, sum(word in english for word in words)) else english
 
 
 def without_particles(pairs: Sequence[str]) -> list[str]:

@@ -177,6 +177,46 @@ def test_forgetting_by_a_command_has_to_be_meant():
     assert "sloop" not in lgm("memory", "show", "today", "--user", "ada").stdout
 
 
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("Ada's cat", "Ada's cat"),
+        ("two words", "two words"),
+        ('two  "quoted" words \\ and a slash', 'two  "quoted" words \\ and a slash'),
+        ("'Ada' is a name", "'Ada' is a name"),
+        ('"Ada\'s cat"', "Ada's cat"),
+        ("-5 degrees --user bob", "-5 degrees --user bob"),
+        ("--type fact 'a sloop'", "a sloop"),
+        ("'a sloop' --type fact", "a sloop"),
+    ],
+)
+def test_the_text_to_remember_is_the_rest_of_the_line(typed, text):
+    Path("runtime.json").write_text('{"memory": {"maintenance": {"interval_hours": 0}}}', encoding="utf-8")
+    assert "Error" not in demo(f"/memory add {typed}").stderr
+    (row,) = lgm_json("memory", "show", "today", "--user", "ada")["entries"]
+    assert row["text"] == text
+
+
+@pytest.mark.parametrize("typed", ["Ada's cat --yes", "--yes Ada's cat", "-y Ada's cat", '"Ada\'s cat" --yes'])
+def test_the_text_to_forget_is_the_rest_of_the_line(typed):
+    demo("/memory add Ada's cat is called Rex")
+    assert "forgotten in" in demo(f"/memory forget {typed}").stderr
+    assert "Rex" not in lgm("memory", "show", "today", "--user", "ada").stdout
+
+
+def test_forgetting_two_words_has_to_be_meant():
+    demo("/memory add Ada's cat is called Rex")
+    assert "say so with" in demo("/memory forget Ada's cat").stderr
+    assert "Rex" in lgm("memory", "show", "today", "--user", "ada").stdout
+
+
+@pytest.mark.parametrize("user", ["", "  "])
+def test_a_blank_user_is_refused(user):
+    result = demo("hello", user=user)
+    assert result.exit_code == 2
+    assert "names nobody" in result.stderr
+
+
 def test_threads_and_memories_are_searched():
     talk("Something about a brigantine.", thread="other")
     assert "brigantine" in demo("/search brigantine").stdout

@@ -574,3 +574,9 @@ def test_entries_of_a_branch_that_its_thread_has_left_are_not_merged():
     lgm("undo", "t")
     lgm("memory", "consolidate")
     assert "It was two." in keeper().memory_md()
+
+
+def test_a_byte_order_mark_of_standard_input_is_no_part_of_the_text():
+    lgm("memory", "add", "-", "--user", "ada", input="\ufeffLikes tea.\n")
+    (row,) = lgm_json("memory", "show", "today", "--user", "ada")["entries"]
+    assert row["text"] == "Likes tea."

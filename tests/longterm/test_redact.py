@@ -42,6 +42,8 @@ SECRETS = {
     "for something": ("the password for the router is Tide!Pool", "Tide!Pool"),
     "pin": ("My PIN is 4711.", "4711"),
     "pin assigned": ("PIN: 4711", "4711"),
+    "pin longer than the name of one": ("The PIN is GPIO171717", "GPIO171717"),
+    "password like a pin": ("The password is GPIO17", "GPIO17"),
     "api key": ("api_key = 'abcd1234efgh'", "abcd1234efgh"),
     "client secret": ("client_secret: Zm9vYmFy", "Zm9vYmFy"),
     "German": ("Passwort: hunter2", "hunter2"),
@@ -113,6 +115,9 @@ HARMLESS = [
     "base64 is what data:image/png uses",
     "Ada's pin board is blue",
     "She went on a spin: around the block",
+    "The LED pin is GPIO17.",
+    "led_pin = GPIO_4",
+    "Pin: GPIO17",
     "",
 ]
 

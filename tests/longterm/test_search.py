@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from langgraph_memory.longterm.entry import Entry
 from langgraph_memory.longterm.index import Hit, Index, Row, Stamp
+from langgraph_memory.longterm.ranking import Question
 from langgraph_memory.longterm.stemming import stem
 from langgraph_memory.longterm.stop_words import ENGLISH, OTHERS
 
@@ -275,6 +276,20 @@ def test_stop_words_count_where_there_are_no_others(index: Index, query: str) ->
 def test_a_word_that_another_language_drops_counts(index: Index, query: str) -> None:
     keep(index, query.split()[-1])
     assert found(index, query) == [query.split()[-1]]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("thé vert", "Ada aime le thé."), ("thé", "Ada aime le thé."), ("THÉ vert", "le thé d'Ada"), ("hàs vert", "hàs")],
+)
+def test_a_word_with_an_accent_is_no_english_stop_word(index: Index, query: str, text: str) -> None:
+    keep(index, text, "The wall is vert.")
+    assert text in found(index, query)
+
+
+@pytest.mark.parametrize("query", ["où est le chat", "¿cuándo está el gato?", "WHAT’S the ｔｈｅ cat"])
+def test_stop_words_with_an_accent_are_dropped_in_their_language(query: str) -> None:
+    assert len(Question.of(query).features) == 1
 
 
 def test_stop_words_are_written_as_they_are_compared() -> None:
