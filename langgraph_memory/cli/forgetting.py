@@ -20,7 +20,7 @@ from langgraph_memory.context.text import one_line
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.longterm.entry import without_comment
 from langgraph_memory.longterm.folder import STATE, Folder
-from langgraph_memory.longterm.forgetting import CACHE, INDEX, Holds, holding
+from langgraph_memory.longterm.forgetting import CACHE, INDEX, MARKS, Holds, holding
 from langgraph_memory.longterm.index import Index
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.search_text import Query
@@ -48,7 +48,8 @@ def places(keeper: Keeper, text: str) -> list[Place]:
     """What holds `text`. Raises `WorkspaceError` for one that is too short."""
     draft = _Draft(keeper)
     draft.forget(text)
-    return [place for name, data in sorted(draft.changes.items()) for place in _gone(keeper, name, data, text)]
+    changes = sorted(one for one in draft.changes.items() if one[0] != MARKS)
+    return [place for name, data in changes for place in _gone(keeper, name, data, text)]
 
 
 def summaries(workspace: Path, holds: Holds) -> int:
@@ -135,6 +136,10 @@ class _Draft(Keeper):
 
     def sync(self, seconds: float = 0) -> None:
         """The files are read as they are."""
+
+    def flushed_keys(self) -> dict[str, str]:
+        """What is kept beside the text is no part of a draft."""
+        return {}
 
 
 def _gone(keeper: Keeper, name: str, data: bytes | None, text: str) -> Iterator[Place]:

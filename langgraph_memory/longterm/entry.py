@@ -4,7 +4,8 @@
 
 The text stands as it was given, its further lines indented by two blanks; what only programs need stands in a comment
 that Markdown does not show. The date is the file's. A list item or a line that a person wrote by hand is an entry too:
-its id is made from its text, its time is what it begins with, or the beginning of the file's day.
+its id is made from its text, its time is what it begins with, which stays in the text, or the beginning of the file's
+day. An item that stands deeper than the one above it by two blanks or a tab is a part of that one.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _STAMP = re.compile(
     rf"(?:\[({'|'.join(get_args(EntryType))})\] )?(.*)",
     re.DOTALL,
 )
+_OURS = re.compile(r"[0-9:.]+(?:Z|[+-][0-9:]+)?\s+\[(?:" + "|".join(get_args(EntryType)) + r")\] ")
+"""How a text of ours begins; the time with which a person's begins is a part of what is said."""
 _COMMENT, _COMMENT_END = "<!-- lgm ", " -->"
 _ID_CHARS = 200
 _SHOWN_CHARS = 200
@@ -218,23 +221,31 @@ def _items(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Each item's first line number and its lines, without bullet and indent."""
     open_item: list[str] = []
     first = blank = 0
-    is_list = False
+    is_list, indent = False, ""
     for number, line in enumerate(lines, 1):
         if not (said := line.strip()):
             blank += 1
-        elif open_item and is_list and line.startswith(("  ", "\t")):
-            inner = line.removesuffix("\r")
-            open_item += [""] * blank + [inner[1:] if inner.startswith("\t") else inner[2:]]
+        elif open_item and is_list and (inner := _inner(line.removesuffix("\r"), indent)) is not None:
+            open_item += [""] * blank + [inner]
             blank = 0
         else:
             if open_item:
                 yield first, open_item
             item = _ITEM.fullmatch(said)
             open_item, first, blank, is_list = [item[1] if item else said], number, 0, item is not None
+            indent = line[: len(line) - len(line.lstrip())]
             if not is_list and (_HEADING.match(said) or _MARKS.fullmatch(said)):
                 open_item = []
     if open_item:
         yield first, open_item
+
+
+def _inner(line: str, indent: str) -> str | None:
+    """A line without the indent that makes it a part of the list item above, which has `indent` itself."""
+    rest = line.removeprefix(indent) if line.startswith(indent) else ""
+    if rest.startswith("\t"):
+        return rest[1:]
+    return rest[2:] if rest.startswith("  ") else None
 
 
 class _Made:
@@ -251,7 +262,9 @@ class _Made:
 
 def _entry(said: str, beginning: datetime, made: _Made) -> Entry | None:
     text, about = _parted(said)
-    moment, kind, text = _stamped(text, beginning)
+    moment, kind, told = _stamped(text, beginning)
+    if about or _OURS.match(text):
+        text = told
     if not (text := _tidy(text)):
         return None
     metadata, messages = about.get("metadata"), about.get("messages")

@@ -35,6 +35,8 @@ from ..sidecalls import named
 from . import flushed
 from .extraction import calls, fill, fitted, line_of, moment_of, reference, said, still_open
 from .flushed import AlreadyFlushedError, Due, Rows
+from .forgetting import FLUSHED_BY as BY
+from .forgetting import flushed_upto
 from .keeper import Keeper
 from .notice import notice
 from .redact import redact
@@ -54,8 +56,6 @@ REFERENCE_TOKENS = 4000
 SEPARATOR = 2
 WRITTEN = "(written)"
 """Stands in the cache for a reply that is no longer needed."""
-BY = "by"
-"""In the metadata of an entry: it was flushed, so the messages it names are."""
 
 Outcome = Literal["flushed", "nothing", "throttled", "busy", "refused", "failed", "cancelled"]
 
@@ -175,7 +175,7 @@ class Flush:
         return self._claimed or self._stop("busy", "somebody else is flushing this thread")
 
     def _recover(self) -> None:
-        """Where an index was lost, entries tell up to which message their thread was flushed."""
+        """Where an index was lost, entries and what `forget` kept tell up to which message the thread was flushed."""
         if not self._keeper.index.path.exists():
             with self._keeper.writing():
                 pass
@@ -186,6 +186,7 @@ class Flush:
         with self._keeper.reading() as db:
             rows = self._keeper.index.rows_of_thread(db, self._thread)
         ids = {one for row in rows if BY in row.entry.metadata for one in row.entry.message_ids}
+        ids.update(flushed_upto(self._keeper).get(self._thread, ()))
         if key := next((key for key in reversed(self._rows.keys) if key in ids), None) if ids else None:
             with self._keeper.writing() as db:
                 flushed.recover(db, self._thread, key)

@@ -1,9 +1,13 @@
 """Forgetting a text: taking it out of every file of long-term memory, and out of what the index has on its pages.
 
 The unit is an entry, a line of Markdown or a logged message: what holds the text goes as a whole, and everything else
-stays byte for byte. A logged message leaves its key behind, so that it is not logged anew. Case, width, accents and
-white space are not told apart, and JSON is looked at without its escapes. The names by which programs find things —
-ids, types, file names — are no text. The threads keep their messages; those go with the thread.
+stays byte for byte; of a list inside a list, the item that holds it goes with what is below that. A logged message
+leaves its key behind, so that it is not logged anew, and how far each thread was flushed is kept in a file, so that
+nothing comes back when the index is lost.
+
+A text is held where it stands in whole words, as a search finds them. Case, width and white space are not told apart,
+accents are where the text to be forgotten has some, and JSON is looked at without its escapes. The names by which
+programs find things — ids, types, file names — are no text. The threads keep their messages; those go with the thread.
 """
 
 from __future__ import annotations
@@ -16,11 +20,12 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
-from ..search_text import Query, fold
+from ..search_text import _GOES_ON, Query, fold
 from ..sessions import FOLDER as SESSIONS
 from .entry import Entry, Placed, is_item, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
@@ -45,6 +50,13 @@ _NAMES = frozenset({"id", "type", "role", "status", "tool_call_id", "index"})
 _NAMING = frozenset({"args", "arguments", "input", "metadata"})
 """Under these, keys are somebody's text too."""
 _MARKS = frozenset({"v", "upto", "recent", "skipped"})
+_SPELLINGS = str.maketrans({"’": "'", "ı": "i"})
+_ENDS = "।॥"
+"""Marks behind a sentence that stand among the letters of their script."""
+FLUSHED_BY = "by"
+"""In the metadata of an entry: the messages it names are flushed."""
+MARKS = "memory/.flushed.json"
+"""Thread -> keys of messages up to which it was flushed when something was forgotten."""
 CACHE = "cache.db"
 """In the workspace: summaries and replies of all its namespaces."""
 INDEX = "index.db"
@@ -55,6 +67,8 @@ MOST_BYTES = 10_000_000
 def holding(text: str) -> Holds:
     """Whether something holds `text`, however it is written. Raises `WorkspaceError` for one that is too short."""
     needle = _flat(text)
+    exact = _exact(text)
+    form = _flat if exact == needle else _exact
     wide = all(unicodedata.east_asian_width(char) in "WF" for char in needle if char.isalnum())
     if len(needle) < (SHORTEST_WIDE if wide else SHORTEST) or not Query.of(text):
         raise WorkspaceError(
@@ -62,11 +76,35 @@ def holding(text: str) -> Holds:
             "Chinese, Japanese or Korean), or the id of an entry."
         )
     raw = clean_text(text).casefold()
-    return lambda said: any(needle in _flat(form) or raw in form.casefold() for form in _forms(said))
+    return lambda said: any(_stands(exact, form(one)) or _stands(raw, one.casefold()) for one in _forms(said))
 
 
 def _flat(text: str) -> str:
     return " ".join(fold(clean_text(text)).split())
+
+
+def _exact(text: str) -> str:
+    """As `_flat`, with the accents; the dot of an i is none."""
+    same = unicodedata.normalize("NFKC", clean_text(text)).casefold().replace("i\u0307", "i")
+    return " ".join(unicodedata.normalize("NFKC", same).translate(_SPELLINGS).split())
+
+
+def _stands(needle: str, said: str) -> bool:
+    """Whether a text stands in another in whole words."""
+    place = said.find(needle)
+    while place >= 0:
+        end = place + len(needle)
+        if not _is_in_word(said, place) and not _is_in_word(said, end):
+            return True
+        place = said.find(needle, place + 1)
+    return False
+
+
+def _is_in_word(text: str, place: int) -> bool:
+    """Whether a word of a script that parts words by blanks goes on across a place."""
+    return 0 < place < len(text) and all(
+        char not in _ENDS and _GOES_ON.match(char) for char in text[place - 1 : place + 1]
+    )
 
 
 def _forms(text: str) -> Iterator[str]:
@@ -92,6 +130,8 @@ def forget(keeper: Keeper, text: str) -> int:
         keeper.sync()
     except (sqlite3.Error, OSError, LangGraphMemoryError) as error:
         logger.warning("The memory index cannot be used while a text is forgotten: %s", error)
+    # Before anything goes: by a crash nothing comes back.
+    _keep_marks(keeper)
     files = [MEMORY, *(name for each in (LEDGER, ARCHIVE, HISTORY) for name in folder.names(each))]
     if same := _said_by(keeper, files, text):
         count = sum(_without(keeper, name, lambda one: one.id == text or print_of(one.text) in same) for name in files)
@@ -124,18 +164,18 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
     # Whatever is no UTF-8 comes back as the bytes it was.
     lines = data.decode(errors="surrogateescape").split("\n")
     there = keeper.placed(name, data)
-    entries = [one for one in there if goes(one.entry)]
     said = _places(there)
-    others = [place for place, line in enumerate(lines) if place not in said and holds(line)]
-    gone, count = _places(entries) | {*others}, len(entries) + len(others)
-    # A text may take several lines of a person; ours have been looked at as a whole.
     ours = _places([one for one in there if without_comment(lines[one.last - 1]) != lines[one.last - 1]])
+    parts = [part for one in there if goes(one.entry) for part in _parts(one, lines, ours, holds)]
+    others = [place for place, line in enumerate(lines) if place not in said and holds(line)]
+    gone, count = {*chain(*parts), *others}, len(parts) + len(others)
+    # A text may take several lines of a person; ours have been looked at as a whole.
     plain = ["\0" if place in ours else f"\0 {line}" if is_item(line) else line for place, line in enumerate(lines)]
     while across := _across([(place, line) for place, line in enumerate(plain) if place not in gone], holds):
         gone |= across
         count += 1
     if gone:
-        _move_watermark(keeper, name, {one.entry.id for one in there if one.first - 1 in gone})
+        _move_watermark(keeper, name, {one.entry.id for one in there if not gone.isdisjoint(_places([one]))})
         left = "\n".join(line for place, line in enumerate(lines) if place not in gone)
         keeper.folder.replace(name, left.encode(errors="surrogateescape"))
     return count
@@ -144,6 +184,34 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
 def _places(entries: Sequence[Placed]) -> set[int]:
     """The lines of entries, counted from 0."""
     return {place for one in entries for place in range(one.first - 1, one.last)}
+
+
+def _parts(one: Placed, lines: Sequence[str], ours: Collection[int], holds: Holds) -> list[list[int]]:
+    """The lines of an entry that goes, or of the items inside it that hold the text for themselves."""
+    places = sorted(_places([one]))
+    return [places] if one.first - 1 in ours else _below(places, lines, holds) or [places]
+
+
+def _below(places: Sequence[int], lines: Sequence[str], holds: Holds) -> list[list[int]]:
+    """The items under the first line of an item that hold the text, if what else it says does not."""
+    own, items = [places[0]], list[list[int]]()
+    for place in places[1:]:
+        line = lines[place]
+        if items and (not line.strip() or _indent(line) > _indent(lines[items[-1][0]])):
+            items[-1].append(place)
+        elif is_item(line):
+            items.append([place])
+        else:
+            own.append(place)
+    if holds("\n".join(lines[place] for place in own)):
+        return []
+    held = [item for item in items if holds("\n".join(lines[place] for place in item))]
+    return [part for item in held for part in _below(item, lines, holds) or [item]]
+
+
+def _indent(line: str) -> int:
+    blanks = line[: len(line) - len(line.lstrip())]
+    return len(blanks.expandtabs(4))
 
 
 def _told(entry: Entry) -> str:
@@ -170,6 +238,31 @@ def _move_watermark(keeper: Keeper, name: str, gone: Collection[str]) -> None:
     before = [one for one in ids[: ids.index(done[name])] if one not in gone]
     done = {key: value for key, value in done.items() if key != name} | ({name: before[-1]} if before else {})
     keeper.write_state({**state, "upto": done})
+
+
+# How far threads were flushed
+
+
+def flushed_upto(keeper: Keeper) -> dict[str, list[str]]:
+    """Thread -> keys of messages up to which it was flushed, as `forget` kept them."""
+    try:
+        kept = json.loads(keeper.folder.bytes_of(MARKS) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    kept = kept if isinstance(kept, dict) else {}
+    return {thread: [str(key) for key in keys] for thread, keys in kept.items() if isinstance(keys, list)}
+
+
+def _keep_marks(keeper: Keeper) -> None:
+    """Keep what the index knows of how far threads were flushed; where it knows nothing, what their entries say."""
+    kept, known = flushed_upto(keeper), keeper.flushed_keys()
+    marks = kept | {thread: [key] for thread, key in known.items()}
+    for name in (*keeper.folder.names(LEDGER), *keeper.folder.names(ARCHIVE)):
+        for entry in (row.entry for row in keeper.rows(name) if FLUSHED_BY in row.entry.metadata):
+            if entry.thread_id is not None and entry.thread_id not in known:
+                marks[entry.thread_id] = [*dict.fromkeys([*marks.get(entry.thread_id, ()), *entry.message_ids])]
+    if marks != kept:
+        keeper.folder.replace(MARKS, clean_text(to_json(marks)).encode())
 
 
 # Logged messages
@@ -250,7 +343,7 @@ def _report_others(keeper: Keeper, files: Collection[str], holds: Holds) -> None
     """Tell of files that others have put here, which are theirs to change; databases are not looked into."""
     for folder in ("", LEDGER, ARCHIVE, HISTORY, SESSIONS):
         for name in keeper.folder.others(folder):
-            ours = name in files or name == STATE or ".db" in name or name.endswith(".jsonl")
+            ours = name in files or name in (STATE, MARKS) or ".db" in name or name.endswith(".jsonl")
             if ours or keeper.folder.size(name) > MOST_BYTES:
                 continue
             if holds((keeper.folder.bytes_of(name) or b"").decode(errors="replace")):

@@ -14,8 +14,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 import threading
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,9 +37,14 @@ from .entry import Entry
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 30.0
-_AROUND = " .,;:!?…。，、；：！？'\"`´‘’“”«»„()（）[]【】「」『』<>《》*_-–—•·"
+_AROUND = " .,;:!…。、'\"`´‘’“”«»„()[]【】「」『』<>《》*_-–—•·"
+"""Says nothing around a text; a question mark does."""
+_BEGINNING = re.compile(rf"[-–]?[.,]?\d|[^{re.escape(_AROUND)}]")
+"""Of what stands between such marks; one in front of a number may belong to it."""
+_WIDE = re.compile("[\u3000\uff00-\uffef]+")
+"""Forms of letters that are only wider or narrower."""
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _TABLES = (
@@ -119,10 +126,22 @@ class Hit:
 
 
 def print_of(text: str) -> bytes:
-    """What two texts share that differ only in case, width, accents, white space and the marks around them."""
-    folded = " ".join(search_text.fold(clean_text(text)).split())
-    # Not every mark: C, C++ and C# are three languages.
-    return blake2b((folded.strip(_AROUND) or folded).encode(), digest_size=16).digest()
+    """What two texts share that differ only in case, width, white space and the marks around them.
+
+    A minus, a question mark, an accent or a raised digit makes another fact; so do C, C++ and C#.
+    """
+    same = " ".join(_same_letters(clean_text(text)).split())
+    beginning = _BEGINNING.search(same)
+    said = same.rstrip(_AROUND)[beginning.start() :] if beginning else same
+    return blake2b(said.encode(), digest_size=16).digest()
+
+
+def _same_letters(text: str) -> str:
+    """`text` in one case and width; all else stays, such as accents."""
+    if text.isascii():
+        return text.lower()
+    narrow = _WIDE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", narrow).casefold()).replace("’", "'")
 
 
 class Index:
@@ -320,6 +339,15 @@ class Index:
         prints = [print_of(text) for text in texts]
         query = "SELECT 1 FROM entries WHERE print = ? LIMIT 1"
         return {place for place, print_ in enumerate(prints) if db.execute(query, (print_,)).fetchone()}
+
+    def same(self, db: sqlite3.Connection, text: str) -> list[Row]:
+        """The rows that say the same as a text."""
+        return _rows(db, "print = ?", print_of(text))
+
+    def last(self, db: sqlite3.Connection, pattern: str) -> Row | None:
+        """The last row of the file whose path comes last of those like a GLOB pattern."""
+        newest = "(SELECT max(path) FROM files WHERE path GLOB ?)"
+        return next(iter(_rows(db, f"path = {newest} ORDER BY entries.number DESC LIMIT 1", pattern)), None)
 
     def mark_abandoned(self, db: sqlite3.Connection, ids: Iterable[str], flag: bool) -> None:
         """Whether entries were written on a branch that their thread has left."""

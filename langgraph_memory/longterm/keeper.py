@@ -14,9 +14,9 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
 from itertools import groupby
@@ -41,6 +41,8 @@ VERSION = 1
 SYNC_SECONDS = 5.0
 """How long a search waits for a writer before it searches what is indexed already."""
 MOST_LINES = 2000
+AT_ONCE = timedelta(seconds=10)
+"""What is said twice within it, before a merge, was said once: by two programs, or again after a crash."""
 TABLES = (
     # `mtime_ns` is that of the file when the index was in step with it, -1 where it was not.
     "CREATE TABLE IF NOT EXISTS journal (path TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, "
@@ -53,6 +55,8 @@ UNUSABLE = (sqlite3.Error, OSError, DamagedIndexError, IndexUnusableError)
 
 T = TypeVar("T")
 
+_LEDGERS = f"{LEDGER}/[0-9]*.md"
+_PLACE = re.compile(r"(.+\.md):([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _DAY = re.compile(r"memory/(?:archive/)?([0-9]{4}-[0-9]{2}-[0-9]{2})\.md")
 _READABLE = re.compile(r"MEMORY\.md|memory/(?:archive/|history/)?[^/\0.][^/\0]*\.md")
 _NEVER = -1
@@ -69,6 +73,15 @@ def day_of(name: str) -> date | None:
         return None
 
 
+def lines_at(path: str, start: int, end: int | None) -> tuple[str, int, int | None]:
+    """A path without the lines that stand behind it, and the lines: its own where no others are asked for."""
+    if (found := _PLACE.fullmatch(path)) is None:
+        return path, start, end
+    if start == 1 and end is None:
+        start, end = int(found[2]), int(found[3]) if found[3] else None
+    return found[1], start, end
+
+
 class Keeper:
     """Long-term memory of one namespace in the folder `workspace`; with `vectors` it is searched by meaning too."""
 
@@ -82,8 +95,9 @@ class Keeper:
     # Writing
 
     def append(self, values: Iterable[Entry | Mapping[str, Any] | str], *, within: Within | None = None) -> list[Entry]:
-        """Add entries to the ledgers of their days and the index; those whose text is there already are left out.
+        """Add entries to the ledgers of their days and the index; those that repeat what is known are left out.
 
+        What was said before something else, and is said again, is true again and added. What tools returned is not.
         `within` takes part in the transaction: where it raises, nothing is written. Returns what was added. Raises
         `EntryError` before anything is written, also for an id that another text has, and `OSError` where the files
         cannot be written; if that was only found at the last step, the next writer makes it.
@@ -115,13 +129,31 @@ class Keeper:
         self._bring_up_to_date()
         with self.index.writing() as db:
             known = self.index.known(db, [entry.text for entry in entries])
-            new = _once_each(entry for place, entry in enumerate(entries) if place not in known)
+            last = self.index.last(db, _LEDGERS) if known else None
+            new = _once_each(
+                entry
+                for place, entry in enumerate(entries)
+                if place not in known or self._is_news(entry, self.index.same(db, entry.text), last)
+            )
             _refuse_taken(new, lambda id_: _has_id(db, id_))
             for name, those in _by_day(new):
                 self._enter(db, name, those)
             if within is not None:
                 within(db)
         return new
+
+    def _is_news(self, entry: Entry, same: Sequence[Row], last: Row | None) -> bool:
+        """Whether an entry that says the `same` as others is more than a repetition; `last` is the newest of all."""
+        if entry.type == "tool_result" or any(_again(entry, row.entry) for row in same):
+            return False
+        if last is None or not self._is_pending(last):
+            return all(row.path != MEMORY for row in same)
+        newest = min(last.entry.timestamp, entry.timestamp - AT_ONCE)
+        return all(row.entry.timestamp < newest for row in same if row.path != MEMORY)
+
+    def _is_pending(self, row: Row) -> bool:
+        done = self.state().get("upto")
+        return not isinstance(done, dict) or done.get(row.path) != row.entry.id
 
     def _enter(self, db: sqlite3.Connection, name: str, entries: list[Entry]) -> None:
         """Put entries into the index and what is to be appended for them into the journal."""
@@ -189,8 +221,15 @@ class Keeper:
     def _appended_only(self, entries: list[Entry]) -> list[Entry]:
         """What `append` does without an index."""
         rows = self._all_rows()
-        known, ids = {print_of(row.entry.text) for row in rows}, {row.entry.id for row in rows}
-        new = _once_each(entry for entry in entries if print_of(entry.text) not in known)
+        known: dict[bytes, list[Row]] = {}
+        for row in rows:
+            known.setdefault(print_of(row.entry.text), []).append(row)
+        ids, last = {row.entry.id for row in rows}, _last(rows)
+        new = _once_each(
+            entry
+            for entry in entries
+            if not (same := known.get(print_of(entry.text))) or self._is_news(entry, same, last)
+        )
         _refuse_taken(new, ids.__contains__)
         for name, those in _by_day(new):
             self.folder.append(name, self._text(name, those).encode())
@@ -361,9 +400,11 @@ class Keeper:
     def get(self, path: str, start: int = 1, end: int | None = None) -> str:
         """Lines `start` to `end` of a Markdown file, counted from 1, without our comments; at most 2,000.
 
+        The path may say them itself, as `memory/2026-11-30.md:12` or `…:12-20`.
         Raises `WorkspaceError` for a path that is none of MEMORY.md, a ledger (archived or not) or an earlier version.
         """
         name = path.replace("\\", "/").removeprefix("./")
+        name, start, end = lines_at(name, start, end)
         if not _READABLE.fullmatch(name):
             raise WorkspaceError(f"{path!r} cannot be read; give {MEMORY} or a path in {LEDGER}/ as a search names it.")
         if (data := self.folder.bytes_of(name)) is None:
@@ -434,6 +475,15 @@ class Keeper:
 
     # Forgetting
 
+    def flushed_keys(self) -> dict[str, str]:
+        """Thread -> key of the newest message that was flushed, as far as the index can tell."""
+        try:
+            with self.reading() as db:
+                return dict(db.execute("SELECT thread, key FROM flush_marks").fetchall())
+        except UNUSABLE as error:
+            logger.warning("The memory index cannot tell what was flushed: %s", error)
+            return {}
+
     def forget(self, text: str) -> int:
         """Remove every entry, line, version and logged message that holds `text`; how many places held it.
 
@@ -463,6 +513,17 @@ def _mended(call: Callable[[], T]) -> T:
     except DamagedIndexError as error:
         logger.warning("%s", error)
         return call()
+
+
+def _last(rows: Sequence[Row]) -> Row | None:
+    """The last entry of the newest ledger."""
+    ledgers = [row for row in rows if day_of(row.path) and not row.path.startswith(ARCHIVE)]
+    return max(reversed(ledgers), key=lambda row: row.path, default=None)
+
+
+def _again(entry: Entry, before: Entry) -> bool:
+    """Whether an entry is of the same messages as the one before it, or not later."""
+    return entry.timestamp <= before.timestamp or not set(entry.message_ids).isdisjoint(before.message_ids)
 
 
 def _once_each(entries: Iterable[Entry]) -> list[Entry]:

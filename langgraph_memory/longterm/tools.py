@@ -19,7 +19,7 @@ from ..context.tokens import estimator_for
 from ..errors import LangGraphMemoryError
 from ..tooling import make_tool
 from .entry import Entry
-from .keeper import Keeper
+from .keeper import Keeper, lines_at
 from .redact import redact
 from .retrieve import CLOSING, OPENING, Found, Retriever, block
 
@@ -91,12 +91,14 @@ class MemoryCalls:
         """Read lines of a memory file, such as the surroundings of a search result.
 
         Args:
-            path: "MEMORY.md" or a path from a search result, such as "memory/2026-11-30.md".
+            path: "MEMORY.md" or a path from a search result, such as "memory/2026-11-30.md" or, from its line 12 on,
+                "memory/2026-11-30.md:12".
             start: First line, counted from 1.
             end: Last line; at most 200 lines and 20,000 characters are returned.
         """
         if (keeper := self._homes.keeper(runtime)) is None:
             return OFF
+        path, start, end = lines_at(path, start, end)
         most = max(start, 1) + MOST_LINES - 1
         text = keeper.get(path, start, most if end is None else min(end, most))
         text = preview(text, MOST_CHARS, trimmed_marker(MOST_CHARS, len(text), None))

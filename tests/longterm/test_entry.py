@@ -240,7 +240,7 @@ def test_without_a_zone_a_moment_is_local_and_without_a_moment_it_is_now():
         ("#hashtag is said\n####### seven", ["#hashtag is said", "####### seven"]),
         ("- a\n  more\n\n  and more\n- b", ["a\nmore\n\nand more", "b"]),
         ("- a\n\tmore\n  - nested\nnot more", ["a\nmore\n- nested", "not more"]),
-        ("  - indented\n  - too", ["indented\n- too"]),
+        ("  - indented\n  - too\n    more", ["indented", "too\nmore"]),
         (
             "---\n\n***\n```\ncode\n```\n| a | b |\n|---|:-:|\n| c | d |\n> said",
             ["code", "| a | b |", "| c | d |", "> said"],
@@ -268,11 +268,11 @@ def test_markdown_of_every_kind_is_read(markdown, texts):
 @pytest.mark.parametrize(
     ("line", "text", "clock", "kind"),
     [
-        ("14:03 met Ada", "met Ada", "14:03:00", "fact"),
+        ("14:03 met Ada", "14:03 met Ada", "14:03:00", "fact"),
         ("14:03:22 [summary] met", "met", "14:03:22", "summary"),
         ("09:00-10:30 standup", "09:00-10:30 standup", "00:00:00", "fact"),
         ("99:99 no time", "99:99 no time", "00:00:00", "fact"),
-        ("14:03 [todo] buy", "[todo] buy", "14:03:00", "fact"),
+        ("14:03 [todo] buy", "14:03 [todo] buy", "14:03:00", "fact"),
         ("[summary] x", "[summary] x", "00:00:00", "fact"),
         ("١٤:٠٣ x", "١٤:٠٣ x", "00:00:00", "fact"),
         ("14:03", "14:03", "00:00:00", "fact"),
