@@ -47,7 +47,7 @@ _TEXT = rf"(?:{_BASE}|[\u0300-\u036f\u0900-\u0dff\u200c\u200d])"
 """The same, and the marks behind one."""
 _UNDER_WAY = re.compile(rf"[^\W_{_UNSPACED}]")
 """In front of a word it would be the middle of one."""
-_GOES_ON = re.compile(_TEXT)
+GOES_ON = re.compile(_TEXT)
 _PIECE = re.compile(rf"[{_UNSPACED}]+|{_BASE}{_TEXT}*")
 _TERM = re.compile(rf"(?:[{_UNSPACED}]|{_BASE}|_)(?:[{_UNSPACED}]|{_TEXT}|[-._@](?=[\w])|_)*[+#]{{0,2}}")
 _NAME = re.compile(rf"{_BASE}(?:{_TEXT}|[-._@])*(?<=[^\W_]|[\u0900-\u0dff])")
@@ -174,7 +174,7 @@ class Term:
             return False
         if folded[end - 1] in "+#":
             return folded[end : end + 1] not in ("+", "#")
-        return _GOES_ON.match(folded, end) is None
+        return GOES_ON.match(folded, end) is None
 
 
 def _gap_end(folded: str, start: int) -> int:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
-from ..search_text import _GOES_ON, Query, fold
+from ..search_text import GOES_ON, Query, fold
 from ..sessions import FOLDER as SESSIONS
 from .entry import Entry, Placed, is_item, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
@@ -103,7 +103,7 @@ def _stands(needle: str, said: str) -> bool:
 def _is_in_word(text: str, place: int) -> bool:
     """Whether a word of a script that parts words by blanks goes on across a place."""
     return 0 < place < len(text) and all(
-        char not in _ENDS and _GOES_ON.match(char) for char in text[place - 1 : place + 1]
+        char not in _ENDS and GOES_ON.match(char) for char in text[place - 1 : place + 1]
     )
 
 
