@@ -16,6 +16,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from .extract import NOTE
 from .groups import calls_of
 from .refusals import declines
 from .text import clean_text, escape_tags, message_text
@@ -59,10 +60,11 @@ _FORMATTING = re.compile(
 _ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
 _CALL = re.compile(
     r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜]tool|```tool_|(?:to=)?functions\.\w+\s*[({:<])"
-    r"|(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z"
-    r"|^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:",
-    re.IGNORECASE | re.MULTILINE,
+    r"|(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
+    re.IGNORECASE,
 )
+_ACTION = re.compile(r"^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"\s*(?:Thought[ \t]*:|\Z)", re.IGNORECASE)
 _CALL_KEYS = {"arguments", "args", "parameters", "tool_calls", "function", "function_call"}
 _CALL_KEYS |= {"action_input", "tool_input", "tool_name"}
 _CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "function"})
@@ -126,8 +128,13 @@ def unwrapped(text: str) -> str:
 
 
 def usable(text: str) -> bool:
-    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup."""
-    if _PAGE.match(text) or _CALL.search(text):
+    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup.
+
+    An extract made without a model is one whatever it quotes.
+    """
+    if text.startswith(NOTE):
+        return True
+    if _PAGE.match(text) or _CALL.search(text) or _acts(text):
         return False
     value = _parsed(text)
     if isinstance(value, dict | list):
@@ -237,6 +244,15 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _acts(text: str) -> bool:
+    """Whether `text` is a call in lines (`Action:`, `Action Input:`) and does not quote one in a summary."""
+    found = list(_ACTION.finditer(text))
+    if not found:
+        return False
+    before, after = text[: found[0].start()], text[found[-1].end() :]
+    return bool(_THOUGHT.match(before)) or not (_HEADING.search(before) or "\n\n" in after.strip())
 
 
 def _is_call(value: Any) -> bool:

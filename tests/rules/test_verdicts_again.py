@@ -1,0 +1,85 @@
+"""What a reply quotes is not what it is, and what it is it is in any language, size and position."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langgraph_memory.context.extract import NOTE
+from langgraph_memory.context.verdict import accept, usable
+from tests.support.graphs import Bare, chat, text_of
+from tests.support.models import Scripted
+
+SETTINGS = {"context_window": 8000}
+HEADINGS = "## SESSION INTENT\n{}\n## SUMMARY\nThe parser was written; tests are missing.\n## NEXT STEPS\nWrite tests."
+
+
+def accepted(text: str) -> bool:
+    return isinstance(accept(text, replaces=100_000, room=20_000, count=len), str)
+
+
+# Quoted formats
+
+ACT = "Thought: why\nAction: search\nAction Input: tide\nObservation: x"
+REQUESTS = {
+    "react": f"Write a parser for our agent logs. Keep pier 7 out of it. The format is:\n{ACT}",
+    "react in Chinese": f"请为日志写一个解析器，不要动 pier 7。格式如下：\n{ACT}",
+    "react twice": f"{ACT}\n{ACT}\nThat is what the logs look like. Keep pier 7 out of it.",
+    "react at once": f"{ACT}\nKeep pier 7 out of it.",
+    "tags": "Keep pier 7 out of it. They look like <tool_call>{}</tool_call>",
+    "tags at once": "<｜tool▁calls▁begin｜> is where the parser stops. Keep pier 7 out of it.",
+    "page": "<!doctype html><p>fix this page. Keep pier 7 out of it.",
+    "function": 'functions.search({"q": 1}) fails, find out why. Keep pier 7 out of it.',
+}
+
+
+def history(request: str, answer: str = "Done: parser.py written.") -> list:
+    return [HumanMessage(request, id="r"), AIMessage(answer, id="ra"), *chat(20, chars=1500)]
+
+
+@pytest.mark.parametrize("side", [None, Scripted(replies=RuntimeError("429"))], ids=["no model", "failing"])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_an_extract_is_kept_whatever_it_quotes_also_by_the_next_decision(name, side):
+    bare = Bare(SETTINGS, side=side)
+    view = bare.sync(history(REQUESTS[name]))
+    assert bare.named("compacted")[-1].reason == "extract"
+    assert "pier 7" in text_of(view[:1])
+    view = bare.sync([*history(REQUESTS[name]), *chat(20, chars=1500, start=50)])
+    assert NOTE in text_of(view[:1])
+    assert "pier 7" in text_of(view[:1])
+
+
+@pytest.mark.parametrize("name", ["react", "react in Chinese", "react twice", "react at once", "tags"])
+def test_a_summary_with_headings_may_quote_a_call(name):
+    summary = HEADINGS.format(REQUESTS[name])
+    bare = Bare(SETTINGS, side=Scripted(replies=summary))
+    view = bare.sync(history(REQUESTS[name]))
+    assert bare.named("compacted")[-1].reason == "summariser"
+    assert "pier 7" in text_of(view[:1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEADINGS.format("Write a parser.") + f"\nThe lines are:\n{ACT}",
+        f"The user wants a parser of lines such as\n{ACT}\n\nIt was written; tests are missing.",
+    ],
+)
+def test_a_quoted_call_may_stand_anywhere_in_what_is_plainly_a_summary(text):
+    assert accepted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Action: dock\nAction Input: {"pier": "B"}',
+        ACT,
+        f"\n\n{ACT}\n\nFinal Answer: pier B\n\nThat is all.",
+        'Thought: I look first.\n\nThen I see.\nAction: dock\nAction Input: {\n  "pier": "B"\n}',
+        "I have to see the dock first.\n\naction: dock\naction input: B\n",
+        "我先看看码头。\nAction: dock\nAction Input: B",
+        "Long thoughts about the harbour. " * 60 + "\nAction: dock\nAction Input: B",
+    ],
+)
+def test_a_reply_that_is_such_a_call_is_none(text):
+    assert not usable(text)
