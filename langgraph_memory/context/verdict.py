@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .extract import NOTE
 from .groups import calls_of
-from .refusals import declines
+from .refusals import LONG_CHARS, declines
 from .text import clean_text, escape_tags, message_text
 
 Count = Callable[[str], int]
@@ -59,8 +60,9 @@ _FORMATTING = re.compile(
 )
 _ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
 _CALL = re.compile(
-    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜]tool|```tool_|(?:to=)?functions\.\w+\s*[({:<])"
-    r"|(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
+    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜‖]+(?:\w{1,20}[|｜‖]+)?(?:tool|function|invoke)|```tool_"
+    r"|(?:to=)?functions\.\w+\s*[({:<])"
+    r"|(?:</(?:[|｜‖]*\w{1,20}[:|｜‖]+)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
     re.IGNORECASE,
 )
 _ACTION = re.compile(r"^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -73,6 +75,10 @@ _ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
 _LABEL = re.compile(r"[^\n()]{1,80}[:：](?:\*\*|__)?")
 _EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
+_PLACE = re.compile(r"[\s>*•–—-]*[\[【{]+[^\[\]【】{}]*[\]】}]+[\s.。…*]*")
+_LOOP_CHARS = 400
+_LOOP_SHARE = 10
+"""A text that packs into less than one part in this many of itself says the same again and again."""
 _INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
 _NOTHING = frozenset(
     word
@@ -134,13 +140,13 @@ def usable(text: str) -> bool:
     """
     if text.startswith(NOTE):
         return True
-    if _PAGE.match(text) or _CALL.search(text) or _acts(text):
+    if _PAGE.match(text) or _CALL.search(text) or _acts(text) or _loops(text):
         return False
     value = _parsed(text)
     if isinstance(value, dict | list):
         return not _is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
     before, *sections = _HEADING.split(_bare(text))
-    return not declines(_body(before)) and any(map(_says_something, (before, *sections)))
+    return not declines(_body(before), LONG_CHARS) and any(map(_says_something, (before, *sections)))
 
 
 # How a reply ended
@@ -232,7 +238,7 @@ def _body(section: str) -> str:
 
 
 def _holds_words(line: str) -> bool:
-    words = line.strip(_EDGES)
+    words = "" if _PLACE.fullmatch(line) else line.strip(_EDGES)
     return any(map(str.isalnum, words)) and words.casefold() not in _NOTHING
 
 
@@ -244,6 +250,11 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _loops(text: str) -> bool:
+    data = text.encode("utf-8", "surrogatepass")
+    return len(text) > _LOOP_CHARS and len(zlib.compress(data)) * _LOOP_SHARE < len(data)
 
 
 def _acts(text: str) -> bool:
@@ -258,7 +269,7 @@ def _acts(text: str) -> bool:
 def _is_call(value: Any) -> bool:
     if isinstance(value, list):
         return any(_is_call(item) for item in value if isinstance(item, dict))
-    named = isinstance(value.get("name"), str) and "input" in value
+    named = any(isinstance(value.get(key), str) for key in ("name", "tool")) and "input" in value
     return named or bool(value.keys() & _CALL_KEYS) or str(value.get("type")) in _CALL_TYPES
 
 

@@ -83,3 +83,65 @@ def test_a_quoted_call_may_stand_anywhere_in_what_is_plainly_a_summary(text):
 )
 def test_a_reply_that_is_such_a_call_is_none(text):
     assert not usable(text)
+
+
+# What is no summary
+
+PAD = (
+    "\n\nThe request asks me to write in the place of messages that are not mine, and I would rather answer them. " * 2
+)
+MARK = "｜DSML｜"
+NONE = {
+    **{
+        f"{lead} <{mark}{kind}>": f'{lead}\n<{mark}{kind}>\n<{mark}invoke name="read">\n</{mark}{kind}>'
+        for mark in (MARK, "｜｜DSML｜｜", "‖DSML‖", "|DSML|")
+        for kind in ("tool_calls", "function_calls")
+        for lead in ("", "Let me look at the file first.\n")
+    },
+    "tags left open": f'<{MARK}tool_calls>\n<{MARK}invoke name="read">',
+    "a call in JSON": '{"tool": "read_file", "input": {"path": "a.py"}}',
+    "calls in JSON": '[{"tool": "read_file", "input": {"path": "a.py"}}]',
+    "too long": "Prompt is too long",
+    "too long, with figures": "prompt is too long: 208310 tokens > 200000 maximum",
+    "too low": "Credit balance is too low",
+    "too large": "The input context is too large.",
+    "interrupted": "[Request interrupted by user]",
+    "template": "## SESSION INTENT\n[what the user wants]\n## SUMMARY\n- [summary]\n## NEXT STEPS\n[next steps].",
+    "template in Chinese": "## 意图\n【用户想要什么】\n## 概要\n[对话的总结]",
+    "template in braces": "## SESSION INTENT\n{{intent}}\n## SUMMARY\n{summary}",
+    "loop": "The user asked. " * 300,
+    "loop of lines": "- the user asked for the tide\n" * 80,
+    "loop of a paragraph": "The user asked for pier B and for berth 9. It was booked for half past four.\n\n" * 60,
+    "loop in Chinese": "用户要求预订泊位。" * 200,
+    "loop behind a summary": HEADINGS.format("Write a parser.") + " and tests" * 500,
+    **{
+        f"refusal in {language}, {times} times": opening + PAD * times
+        for times in (3, 5, 10)
+        for language, opening in {
+            "English": "I can't produce this summary as requested. Two parts of it conflict.",
+            "English too": "Sorry, I'm not able to write that summary.",
+            "German": "Leider kann ich diese Zusammenfassung nicht schreiben.",
+            "Chinese": "很遗憾，我无法提供总结。",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_no_summary_is_turned_away(name):
+    assert not accepted(NONE[name])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## SESSION INTENT\nI can't log in, please fix it." + PAD * 6 + "\n## SUMMARY\n- the password was reset",
+        "The prompt of the user was too long for the model; it was split.",
+        "## SUMMARY\n[the log](a.log) was read\n## NEXT STEPS\n[none]",
+        "- [x] pier B chosen\n- [ ] berth 9",
+        "\n".join(f"- src/harbour/piers/pier_{n}.py was read and changed in line {n * n}" for n in range(60)),
+        "The template ends with </｜DSML｜tool_calls> in each of its lines; strip it.",
+    ],
+)
+def test_what_only_resembles_it_is_used(text):
+    assert accepted(text)
