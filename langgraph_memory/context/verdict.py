@@ -59,6 +59,15 @@ _FORMATTING = re.compile(
     re.IGNORECASE,
 )
 _ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
+_DOCUMENT = re.compile(
+    r"\A(?:[^\n<]{0,120}[:：]\s*)?(?:<\?xml[^<>]*>\s*)?<([A-Za-z_][\w:.-]*)[^<>]*>.*</[\w:.-]+\s*>\Z", re.DOTALL
+)
+_NO_DOCUMENT = re.compile(
+    r"tool|function|invoke|call|error|exception|fault|response|thought|think|analysis|reflection|scratchpad|reason",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>]*>")
+_PROSE_WORDS, _PROSE_LETTERS = 3, 6
 _CALL = re.compile(
     r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜‖]+(?:\w{1,20}[|｜‖]+)?(?:tool|function|invoke)|```tool_"
     r"|(?:to=)?functions\.\w+\s*[({:<])"
@@ -146,7 +155,9 @@ def usable(text: str) -> bool:
     if isinstance(value, dict | list):
         return not _is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
     before, *sections = _HEADING.split(_bare(text))
-    return not declines(_body(before), LONG_CHARS) and any(map(_says_something, (before, *sections)))
+    if declines(_body(before), LONG_CHARS):
+        return False
+    return any(map(_says_something, (before, *sections))) or _is_document(text)
 
 
 # How a reply ended
@@ -226,6 +237,21 @@ def _bare(text: str) -> str:
 def _says_something(section: str) -> bool:
     body = _body(section)
     return bool(body) and not declines(body)
+
+
+def _is_document(text: str) -> bool:
+    """Whether the whole is XML that tells something: most of its elements hold prose, unlike those of a call."""
+    found = _DOCUMENT.match(text)
+    if not found or _NO_DOCUMENT.search(found[1]):
+        return False
+    said = [piece for piece in _TAG.split(text[found.start(1) - 1 :]) if _body(piece)]
+    return sum(map(_is_prose, said)) * 2 > len(said)
+
+
+def _is_prose(piece: str) -> bool:
+    """Whether there are several words, or letters of a script that may have no blanks between them."""
+    letters = sum(map(str.isalpha, piece)) if not piece.isascii() else 0
+    return _says_something(piece) and (len(piece.split()) >= _PROSE_WORDS or letters >= _PROSE_LETTERS)
 
 
 def _body(section: str) -> str:

@@ -145,3 +145,53 @@ def test_what_is_no_summary_is_turned_away(name):
 )
 def test_what_only_resembles_it_is_used(text):
     assert accepted(text)
+
+
+# Documents
+
+SNAPSHOT = """\
+<state_snapshot>
+  <overall_goal>Refactor the login of the harbour office</overall_goal>
+  <key_knowledge>- build with make all; pier 7 is closed</key_knowledge>
+  <current_plan>none</current_plan>
+</state_snapshot>"""
+DOCUMENTS = [
+    SNAPSHOT,
+    f"Here is the snapshot:\n{SNAPSHOT}",
+    f"<?xml version='1.0'?>\n{SNAPSHOT}",
+    f"```xml\n{SNAPSHOT}\n```",
+    "<state><goal>重构港口的登录模块</goal></state>",
+    "<goal>Load the boat at pier 7</goal>\n<plan><step>Ask for a berth</step><step>Call the office</step></plan>",
+    "<snapshot><goal>Загрузить судно у причала</goal></snapshot>",
+    "<snapshot>" + "".join(f"<fact>The berth {n} is booked for {n * n}</fact>" for n in range(200)) + "</snapshot>",
+]
+NO_DOCUMENTS = [
+    "<read_file>\n<path>a.py</path>\n</read_file>",
+    "<write_to_file><path>a.py</path><content>print the table of tides</content></write_to_file>",
+    "<use_tool><name>read</name><why>I want to read the file</why></use_tool>",
+    "<?xml version='1.0'?><Error><Status>AccessDenied</Status><Message>You may not read this</Message></Error>",
+    "<soap:Fault><faultstring>The server could not answer</faultstring></soap:Fault>",
+    "<html><body><p>We will be back very soon.</p></body></html>",
+    "<state_snapshot><goal></goal><plan>none</plan></state_snapshot>",
+    "<state_snapshot><goal>[what the user wants]</goal></state_snapshot>",
+    "<state_snapshot><goal>I'm sorry, but I can't help with that.</goal></state_snapshot>",
+]
+
+
+@pytest.mark.parametrize("text", DOCUMENTS)
+def test_a_document_whose_elements_say_something_is_a_summary(text):
+    assert accepted(text)
+
+
+@pytest.mark.parametrize("text", NO_DOCUMENTS)
+def test_a_call_an_error_a_page_or_an_empty_document_is_none(text):
+
+    assert not accepted(text)
+
+
+def test_a_prompt_of_one_s_own_may_ask_for_a_document():
+    prompt = "Write a <state_snapshot> with <overall_goal>, <key_knowledge>, <current_plan>.\n{messages}"
+    bare = Bare({**SETTINGS, "compaction.prompt": prompt}, side=Scripted(replies=SNAPSHOT))
+    view = bare.sync(chat(20, chars=2000))
+    assert bare.named("compacted")[-1].reason == "summariser"
+    assert "pier 7 is closed" in text_of(view[:1])
