@@ -4,11 +4,16 @@ A provider counts `factor · raw + offset`: its tokenizer cuts text finer or coa
 what we never see, such as its wrapping of the tools (the offset). Both are learnt from usage: pairs of what we counted
 and what the provider then reported, in order of time.
 
-The line always passes through the newest pair, so that the next prediction starts from the last known truth. What is
+The line passes through the newest pair, so that the next prediction starts from the last known truth. What is
 left open, how that truth divides into factor and offset, is a weighted mean of three opinions on the factor: the
 prior's, that of the newest pair with the prior's offset (the larger the request, the surer), and the typical slope
 between pairs (the further these lie apart, the surer). A small first request therefore teaches the offset and a large
 one the factor, and the line still holds after a compaction has shrunk the request. The factor has no upper limit.
+
+A provider that counts less than we do is another matter, for a factor below the prior's loosens the budget of all that
+is still to come. A single pair does not tell a finer count from a constant surplus (schemas of tools that cost less
+than their JSON), so only the slopes may lower the factor, and only those that reach over as many tokens as could make a
+difference. What is left of a surplus is not predicted: the line then lies above the newest pair.
 """
 
 import math
@@ -54,20 +59,20 @@ def calibrate(observations: Sequence[tuple[int, int]], prior: Calibration = NEUT
         return prior
     raw, actual = pairs[-1]
     factor = max(_LOWEST_RATIO, _mean(_opinions(pairs, prior)))
-    if factor * raw <= actual:
-        return Calibration(factor, actual - factor * raw)
-    return Calibration(actual / raw)
+    return Calibration(factor, max(0.0, actual - factor * raw))
 
 
 def _opinions(pairs: list[tuple[int, int]], prior: Calibration) -> Iterable[tuple[float, float]]:
     """Factors and how sure each is, as inverse variance."""
     raw, actual = pairs[-1]
     yield prior.factor, _FACTOR_SPREAD**-2
-    yield (actual - prior.offset) / raw, (raw / _OFFSET_SPREAD) ** 2
+    if (newest := (actual - prior.offset) / raw) > prior.factor:
+        yield newest, (raw / _OFFSET_SPREAD) ** 2
     slopes = [((y - b) / (x - a), abs(x - a)) for (a, b), (x, y) in combinations(pairs, 2) if x != a]
     if slopes:
-        reach = max(distance for _, distance in slopes) / raw
-        yield _median(slopes), (reach / _SLOPE_SPREAD) ** 2
+        slope, reach = _median(slopes), max(distance for _, distance in slopes)
+        over = raw if slope > prior.factor else max(raw, _OFFSET_SPREAD)
+        yield slope, (reach / over / _SLOPE_SPREAD) ** 2
 
 
 def _mean(weighted: Iterable[tuple[float, float]]) -> float:

@@ -216,7 +216,7 @@ def _extracted(history: History, messages: Sequence[BaseMessage], previous: str,
         text = escape_tags(extract(messages, previous, chars))
         size = history.counter.text(text)
         if size <= room:
-            return text if usable(text) else ""
+            return text if any(map(str.isalnum, text)) else ""
         chars = min(chars - 1, len(text) * room * 9 // (size * 10))
     return ""
 

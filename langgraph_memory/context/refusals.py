@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 MOST_CHARS = 600
-"""A longer text is a refusal only if it opens as nothing else does."""
+"""A longer text is a refusal only if it opens as nothing else does, or stands where no heading was written."""
 LONG_CHARS = 3000
 TOPIC_CHARS = 120
 """A longer text may well be *about* an error."""
@@ -96,6 +96,7 @@ _FAILED_BRIEFLY = (
     r"(?:the )?(?:service|server|model|engine)\b[^.\n]{0,30}(?:unavailable|overloaded|busy|down)",
     r"(?:the )?(?:connection|request|read|network|api)\b[^.\n]{0,20}(?:error|timed? ?out|reset|refused|aborted|failed)",
     r"time(?:d )?out\b|unauthori[sz]ed|(?:invalid|incorrect) api key|authentication (?:error|failed)|access denied",
+    r"(?:\w+ ){0,3}(?:prompt|input|context|balance|payload|quota)\b[^.\n]{0,12} too (?:long|large|low|big)",
     r"[\[(<][^.\n]{0,30}(?:conversation|history|messages?|summary|content|text)[^.\n]{0,30}"
     r"(?:omitted|truncated|removed|trimmed|elided|redacted|goes here|placeholder)",
 )
@@ -114,14 +115,16 @@ def _opening(*openings: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _SHORT = _opening(_DECLINES, _FAILED)
+_DECLINED = _opening(_DECLINES)
 _BRIEF = _opening(_FAILED_BRIEFLY)
 _ANY = _opening(_ONLY_REFUSALS)
 
 
-def declines(text: str) -> bool:
-    """Whether `text` opens as a refusal, an excuse or an error does, and is short enough to be nothing else."""
+def declines(text: str, refusal_chars: int = MOST_CHARS) -> bool:
+    """Whether `text` opens as a refusal, an excuse or an error does, and is short enough to be nothing else.
+
+    `refusal_chars` is the size up to which a refusal is short enough.
+    """
     size, start = len(text), unicodedata.normalize("NFKC", text[:MOST_CHARS])
-    for most, opening in ((TOPIC_CHARS, _BRIEF), (MOST_CHARS, _SHORT), (LONG_CHARS, _ANY)):
-        if size <= most and opening.match(start):
-            return True
-    return False
+    limits = ((TOPIC_CHARS, _BRIEF), (MOST_CHARS, _SHORT), (refusal_chars, _DECLINED), (LONG_CHARS, _ANY))
+    return any(size <= most and opening.match(start) for most, opening in limits)

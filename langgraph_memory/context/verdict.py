@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from .extract import NOTE
 from .groups import calls_of
-from .refusals import declines
+from .refusals import LONG_CHARS, declines
 from .text import clean_text, escape_tags, message_text
 
 Count = Callable[[str], int]
@@ -57,12 +59,23 @@ _FORMATTING = re.compile(
     re.IGNORECASE,
 )
 _ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
-_CALL = re.compile(
-    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜]tool|```tool_|(?:to=)?functions\.\w+\s*[({:<])"
-    r"|(?:</(?:\w+:)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z"
-    r"|^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:",
-    re.IGNORECASE | re.MULTILINE,
+_DOCUMENT = re.compile(
+    r"\A(?:[^\n<]{0,120}[:：]\s*)?(?:<\?xml[^<>]*>\s*)?<([A-Za-z_][\w:.-]*)[^<>]*>.*</[\w:.-]+\s*>\Z", re.DOTALL
 )
+_NO_DOCUMENT = re.compile(
+    r"tool|function|invoke|call|error|exception|fault|response|thought|think|analysis|reflection|scratchpad|reason",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>]*>")
+_PROSE_WORDS, _PROSE_LETTERS = 3, 6
+_CALL = re.compile(
+    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜‖]+(?:\w{1,20}[|｜‖]+)?(?:tool|function|invoke)|```tool_"
+    r"|(?:to=)?functions\.\w+\s*[({:<])"
+    r"|(?:</(?:[|｜‖]*\w{1,20}[:|｜‖]+)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
+    re.IGNORECASE,
+)
+_ACTION = re.compile(r"^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"\s*(?:Thought[ \t]*:|\Z)", re.IGNORECASE)
 _CALL_KEYS = {"arguments", "args", "parameters", "tool_calls", "function", "function_call"}
 _CALL_KEYS |= {"action_input", "tool_input", "tool_name"}
 _CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "function"})
@@ -71,6 +84,10 @@ _ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
 _LABEL = re.compile(r"[^\n()]{1,80}[:：](?:\*\*|__)?")
 _EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
+_PLACE = re.compile(r"[\s>*•–—-]*[\[【{]+[^\[\]【】{}]*[\]】}]+[\s.。…*]*")
+_LOOP_CHARS = 400
+_LOOP_SHARE = 10
+"""A text that packs into less than one part in this many of itself says the same again and again."""
 _INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
 _NOTHING = frozenset(
     word
@@ -126,14 +143,21 @@ def unwrapped(text: str) -> str:
 
 
 def usable(text: str) -> bool:
-    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup."""
-    if _PAGE.match(text) or _CALL.search(text):
+    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup.
+
+    An extract made without a model is one whatever it quotes.
+    """
+    if text.startswith(NOTE):
+        return True
+    if _PAGE.match(text) or _CALL.search(text) or _acts(text) or _loops(text):
         return False
     value = _parsed(text)
     if isinstance(value, dict | list):
         return not _is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
     before, *sections = _HEADING.split(_bare(text))
-    return not declines(_body(before)) and any(map(_says_something, (before, *sections)))
+    if declines(_body(before), LONG_CHARS):
+        return False
+    return any(map(_says_something, (before, *sections))) or _is_document(text)
 
 
 # How a reply ended
@@ -215,6 +239,21 @@ def _says_something(section: str) -> bool:
     return bool(body) and not declines(body)
 
 
+def _is_document(text: str) -> bool:
+    """Whether the whole is XML that tells something: most of its elements hold prose, unlike those of a call."""
+    found = _DOCUMENT.match(text)
+    if not found or _NO_DOCUMENT.search(found[1]):
+        return False
+    said = [piece for piece in _TAG.split(text[found.start(1) - 1 :]) if _body(piece)]
+    return sum(map(_is_prose, said)) * 2 > len(said)
+
+
+def _is_prose(piece: str) -> bool:
+    """Whether there are several words, or letters of a script that may have no blanks between them."""
+    letters = sum(map(str.isalpha, piece)) if not piece.isascii() else 0
+    return _says_something(piece) and (len(piece.split()) >= _PROSE_WORDS or letters >= _PROSE_LETTERS)
+
+
 def _body(section: str) -> str:
     """The section from its first line that is neither a label nor a placeholder; empty where there is none."""
     lines = section.strip().splitlines()
@@ -225,7 +264,7 @@ def _body(section: str) -> str:
 
 
 def _holds_words(line: str) -> bool:
-    words = line.strip(_EDGES)
+    words = "" if _PLACE.fullmatch(line) else line.strip(_EDGES)
     return any(map(str.isalnum, words)) and words.casefold() not in _NOTHING
 
 
@@ -239,10 +278,24 @@ def _parsed(text: str) -> Any:
         return None
 
 
+def _loops(text: str) -> bool:
+    data = text.encode("utf-8", "surrogatepass")
+    return len(text) > _LOOP_CHARS and len(zlib.compress(data)) * _LOOP_SHARE < len(data)
+
+
+def _acts(text: str) -> bool:
+    """Whether `text` is a call in lines (`Action:`, `Action Input:`) and does not quote one in a summary."""
+    found = list(_ACTION.finditer(text))
+    if not found:
+        return False
+    before, after = text[: found[0].start()], text[found[-1].end() :]
+    return bool(_THOUGHT.match(before)) or not (_HEADING.search(before) or "\n\n" in after.strip())
+
+
 def _is_call(value: Any) -> bool:
     if isinstance(value, list):
         return any(_is_call(item) for item in value if isinstance(item, dict))
-    named = isinstance(value.get("name"), str) and "input" in value
+    named = any(isinstance(value.get(key), str) for key in ("name", "tool")) and "input" in value
     return named or bool(value.keys() & _CALL_KEYS) or str(value.get("type")) in _CALL_TYPES
 
 
