@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+_KIND, _NOTIFICATION = "lgm_kind", "notification"
+"""How a human message says that it is a notification of the program (`threads.queue`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -123,12 +126,16 @@ def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> 
 def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tuple[int, int]:
     """The run (first, end) of human messages that opened the turn which messages[end - 1] belongs to.
 
-    Empty (0, 0) where no human message stands before `end`.
+    A notification of the program opens no turn. Empty (0, 0) where no other human message stands before `end`.
     """
     last = (len(messages) if end is None else end) - 1
-    while last >= 0 and not isinstance(messages[last], HumanMessage):
+    while last >= 0 and not _asks(messages[last]):
         last -= 1
     first = last
     while first > 0 and isinstance(messages[first - 1], HumanMessage):
         first -= 1
     return (first, last + 1) if last >= 0 else (0, 0)
+
+
+def _asks(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage) and message.additional_kwargs.get(_KIND) != _NOTIFICATION
