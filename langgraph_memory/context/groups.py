@@ -3,7 +3,8 @@
 Providers refuse a request in which a call has no result, or a result no call. Pairing is decided for each assistant
 message by position and id together: a result answers the nearest assistant message before it that asked under its id,
 and only if that call is still open. So ids used again in later rounds, parallel calls, results that come late and
-results whose call is gone all have one right answer.
+results whose call is gone all have one right answer. The empty id of some local servers is an id like any other: its
+results answer the calls of the nearest assistant message in order.
 
 A *unit* is the smallest range of messages that can be cut off without parting such a pair.
 """
@@ -80,9 +81,9 @@ def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
             if calls := calls_of(message):
                 pairing.calls[position], pairing.unanswered[position] = calls, list(calls)
                 for call in calls:
-                    if call.id and asked.get(call.id, (-1, []))[0] != position:
+                    if call.id is not None and asked.get(call.id, (-1, []))[0] != position:
                         asked[call.id] = position, []
-                    if call.id:
+                    if call.id is not None:
                         asked[call.id][1].append(call)
         elif isinstance(message, ToolMessage):
             _answer(pairing, asked, position, message.tool_call_id)
@@ -103,7 +104,7 @@ def _answer(pairing: Pairing, asked: dict[str, tuple[int, list[Call]]], position
 
 def is_closable(calls: Sequence[Call]) -> bool:
     """Whether every call can be paired with a result; a message with another one cannot be sent."""
-    return all(call.id and call.name for call in calls)
+    return all(call.id is not None and call.name for call in calls)
 
 
 def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> list[tuple[int, int]]:

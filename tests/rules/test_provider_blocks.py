@@ -1,17 +1,22 @@
 """Messages as single providers and servers make them: what is shown of them, what is read of them, and what is not."""
 
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from tests.support.graphs import (
     ENTRIES,
+    GRAPHS,
+    MODES,
     calls,
     chat,
+    grab,
     result,
     sent,
     summaries_in,
+    talk,
     text_of,
 )
+from tests.support.models import Scripted
 from tests.support.validity import faults
 
 REQUEST = "Book berth 9 for 04:30, and never berth 7."
@@ -50,3 +55,49 @@ async def test_a_notification_is_shown_while_it_is_new():
 async def test_a_human_message_of_another_kind_is_the_request():
     view = await sent("node", notified(30, kind="message"), {"context_window": 16000})
     assert "The build has ended." in text_of(view)
+
+
+# Ids that are empty
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_result_of_a_call_with_an_empty_id_is_shown(kind, mode):
+    def reply(messages):
+        return AIMessage("done") if any(isinstance(m, ToolMessage) for m in messages) else calls("")
+
+    one = talk({}, kind=kind, mode=mode, model=Scripted(replies=reply), tools=[grab(50)])
+    one.config["recursion_limit"] = 30
+    await one.send("go")
+    assert len(one.model.requests) == 2
+    assert not faults(one.model.last)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_rounds_with_empty_ids_stay_in_their_order(entry, number):
+    loop = [
+        m
+        for k in range(4)
+        for m in (calls(*[""] * number, id=f"ai{k}"), *(result("", f"{k}-{n}", id=f"t{k}-{n}") for n in range(number)))
+    ]
+    view = await sent(entry, [HumanMessage("go"), *loop])
+    assert [m.content for m in view if m.type == "tool"] == [f"{k}-{n}" for k in range(4) for n in range(number)]
+    assert not faults(view)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_an_open_call_with_an_empty_id_is_answered_beside_the_others(entry):
+    history = [HumanMessage("go"), calls("", "", id="a"), result("", "first"), HumanMessage("and?")]
+    view = await sent(entry, history)
+    assert [m.type for m in view] == ["human", "ai", "tool", "tool", "human"]
+    assert not faults(view)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3, 4])
+async def test_a_cut_parts_no_round_with_empty_ids(keep):
+    loop = [m for k in range(8) for m in (calls("", id=f"ai{k}"), result("", f"{k} " + "row " * 200, id=f"t{k}"))]
+    settings = {"context_window": 3000, "compaction.trigger_messages": 1, "compaction.keep_messages": keep}
+    view = await sent("node", [HumanMessage("go " * 300), *loop], settings)
+    assert summaries_in(view) == 1
+    assert not faults(view)
