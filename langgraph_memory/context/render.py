@@ -4,7 +4,7 @@
 
 Nothing is guessed here: an anchor that does not fit was dropped before. The view is valid for every provider whatever
 the history looks like: a call without a result gets a synthetic error result right behind it, a result without a call
-and an assistant message without content and calls stay out, late results move up to their call.
+and an assistant message without content and calls, whatever it thought, stay out, late results move up to their call.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 KEY_CHARS = 80
 BLOCK_TOKENS = 4
 """What one more block of a message takes beside its text."""
+_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Blocks that providers refuse as all there is of a message."""
 INTERRUPTED = "[no result: the call was interrupted before it returned one]"
 INVALID = "[no result: the call was not run, its arguments could not be parsed]"
 
@@ -174,7 +176,11 @@ def _is_blank(message: AIMessage) -> bool:
     content = message.content
     if isinstance(content, str):
         return not content.strip()
-    return not any(_has_content(block) for block in content)
+    return not any(_has_content(block) and not _is_thought(block) for block in content)
+
+
+def _is_thought(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
 def _has_content(block: Any) -> bool:

@@ -101,3 +101,32 @@ async def test_a_cut_parts_no_round_with_empty_ids(keep):
     view = await sent("node", [HumanMessage("go " * 300), *loop], settings)
     assert summaries_in(view) == 1
     assert not faults(view)
+
+
+# Answers that only think
+
+THINKING = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+REDACTED = {"type": "redacted_thinking", "data": "abc"}
+BLANK = {"type": "text", "text": "\n\n"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    "blocks", [[THINKING], [REASONING], [REDACTED], [THINKING, BLANK], [BLANK, REDACTED, REASONING]]
+)
+@pytest.mark.parametrize("last", [False, True])
+async def test_an_answer_that_only_thinks_stays_out(entry, blocks, last):
+    history = [HumanMessage("hi"), AIMessage(blocks, id="a"), *([] if last else [HumanMessage("go on")])]
+    view = await sent(entry, history)
+    assert [m.type for m in view] == ["human"] * (1 if last else 2)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("thought", [THINKING, REASONING, REDACTED])
+async def test_what_was_thought_beside_a_text_or_a_call_stays(entry, thought):
+    said = AIMessage([thought, {"type": "text", "text": "Berth 9."}], id="a")
+    call = {"type": "tool_use", "id": "c", "name": "grab", "input": {}}
+    called = AIMessage([thought, call], tool_calls=[{"name": "grab", "args": {}, "id": "c"}], id="b")
+    view = await sent(entry, [HumanMessage("hi"), said, HumanMessage("go on"), called, result("c")])
+    assert [m.content for m in view if m.type == "ai"] == [said.content, called.content]
