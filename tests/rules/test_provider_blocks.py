@@ -12,6 +12,7 @@ from tests.support.graphs import (
     grab,
     result,
     sent,
+    size,
     summaries_in,
     talk,
     text_of,
@@ -130,3 +131,51 @@ async def test_what_was_thought_beside_a_text_or_a_call_stays(entry, thought):
     called = AIMessage([thought, call], tool_calls=[{"name": "grab", "args": {}, "id": "c"}], id="b")
     view = await sent(entry, [HumanMessage("hi"), said, HumanMessage("go on"), called, result("c")])
     assert [m.content for m in view if m.type == "ai"] == [said.content, called.content]
+
+
+# Tools that the provider runs
+
+
+def server_blocks() -> dict[str, list[dict[str, object]]]:
+    return {
+        "server_tool_use": [{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}],
+        "web_search_tool_result": [{"type": "web_search_tool_result", "tool_use_id": "s", "content": []}],
+        "mcp_tool_use": [{"type": "mcp_tool_use", "id": "m", "name": "f", "server_name": "x", "input": {}}],
+        "web_search_call": [{"type": "web_search_call", "id": "w", "status": "completed"}],
+        "file_search_call": [{"type": "file_search_call", "id": "f", "status": "completed", "queries": ["a"]}],
+        "code_interpreter_call": [{"type": "code_interpreter_call", "id": "i", "status": "completed", "code": "1"}],
+        "mcp_call": [{"type": "mcp_call", "id": "mc", "name": "f", "arguments": "{}", "output": "x"}],
+        "image_generation_call": [{"type": "image_generation_call", "id": "g", "status": "completed"}],
+    }
+
+
+def growing(blocks: list[dict[str, object]], factor: int) -> Scripted:
+    """A model whose usage is `factor` times what it was sent."""
+
+    def reply(messages):
+        used = size(messages) * factor + 1000
+        usage = {"input_tokens": used, "output_tokens": 10, "total_tokens": used + 10}
+        return AIMessage([*blocks, {"type": "text", "text": "answer"}], usage_metadata=usage)
+
+    return Scripted(replies=reply)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("blocks", server_blocks().values(), ids=server_blocks())
+async def test_usage_that_adds_up_the_calls_of_a_providers_tools_teaches_nothing(kind, blocks):
+    one = talk({"context_window": 100_000, "compaction.min_messages": 1}, kind=kind, model=growing(blocks, 6))
+    await one.send(*chat(10, chars=2000))
+    for number in range(4):
+        await one.send(f"question {number} " + "word " * 400)
+    assert not one.named("compacted")
+    assert (await one.report()).total < 2 * size(one.model.last) + 1000
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("blocks", [[], [{"type": "apply_patch_call", "id": "ap", "call_id": "p", "operation": {}}]])
+async def test_usage_of_any_other_call_teaches(kind, blocks):
+    one = talk({"context_window": 100_000}, kind=kind, model=growing(blocks, 6))
+    await one.send(*chat(10, chars=2000))
+    for number in range(2):
+        await one.send(f"question {number} " + "word " * 400)
+    assert (await one.report()).total > 2 * size(one.model.last) + 1000
