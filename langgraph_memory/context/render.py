@@ -173,7 +173,9 @@ def source_of(message: BaseMessage) -> Source:
 
 
 def _is_blank(message: AIMessage) -> bool:
-    content = message.content
+    content, more = message.content, message.additional_kwargs
+    if more and (more.get("audio") or more.get("function_call")):
+        return False
     if isinstance(content, str):
         return not content.strip()
     return not any(_has_content(block) and not _is_thought(block) for block in content)

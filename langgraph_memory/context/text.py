@@ -65,9 +65,17 @@ _VIRAMA = 9
 def message_text(message: BaseMessage) -> str:
     """The readable text of a message, one line or more a block: no reasoning, no signatures, no calls.
 
-    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`. Never raises.
+    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`; an answer that was only spoken
+    is its transcript. Never raises.
     """
-    return _content_text(message.content)
+    return _content_text(message.content) or transcript(message)
+
+
+def transcript(message: BaseMessage) -> str:
+    """What was spoken in an answer with audio; empty where there is none."""
+    audio = message.additional_kwargs.get("audio")
+    text = audio.get("transcript") if isinstance(audio, Mapping) else None
+    return text if isinstance(text, str) else ""
 
 
 def clean_text(text: str) -> str:

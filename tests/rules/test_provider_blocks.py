@@ -17,7 +17,7 @@ from tests.support.graphs import (
     talk,
     text_of,
 )
-from tests.support.models import Scripted
+from tests.support.models import Scripted, summariser
 from tests.support.validity import faults
 
 REQUEST = "Book berth 9 for 04:30, and never berth 7."
@@ -179,3 +179,45 @@ async def test_usage_of_any_other_call_teaches(kind, blocks):
     for number in range(2):
         await one.send(f"question {number} " + "word " * 400)
     assert (await one.report()).total > 2 * size(one.model.last) + 1000
+
+
+# Answers that stand beside the content
+
+SPOKEN = {
+    "id": "audio_1",
+    "data": "UklGR" * 100,
+    "expires_at": 1,
+    "transcript": "Berth nine is free at half past four.",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("content", ["", []])
+@pytest.mark.parametrize(
+    "kwargs", [{"audio": SPOKEN}, {"audio": {"id": "a"}}, {"function_call": {"name": "grab", "arguments": "{}"}}]
+)
+async def test_an_answer_that_stands_beside_the_content_is_shown(entry, content, kwargs):
+    answer = AIMessage(content, additional_kwargs=kwargs, id="a")
+    view = await sent(entry, [HumanMessage("Which berth?"), answer, HumanMessage("Book it")])
+    assert [m.type for m in view] == ["human", "ai", "human"]
+    assert view[1].additional_kwargs == kwargs
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_an_answer_without_anything_stays_out(entry):
+    empty = AIMessage("", additional_kwargs={"audio": None, "other": 1}, id="a")
+    assert [m.type for m in await sent(entry, [HumanMessage("x"), empty, HumanMessage("y")])] == ["human", "human"]
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+async def test_the_summariser_reads_what_was_spoken(kind):
+    side = summariser()
+    answer = AIMessage("", additional_kwargs={"audio": SPOKEN}, id="a")
+    await sent(kind, [HumanMessage("Which berth?"), answer, *chat(15, chars=1500)], {"context_window": 6000}, side=side)
+    assert any("half past four" in request.text for request in side.requests)
+
+
+def test_what_was_spoken_counts():
+    silent = AIMessage("", additional_kwargs={"audio": {"id": "a"}})
+    long = AIMessage("", additional_kwargs={"audio": {**SPOKEN, "transcript": "word " * 500}})
+    assert size([long]) > size([silent]) + 400
