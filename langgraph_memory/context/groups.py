@@ -13,11 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 _KIND, _NOTIFICATION = "lgm_kind", "notification"
 """How a human message says that it is a notification of the program (`threads.queue`)."""
+COMPUTER = "computer_call"
+"""The type of a block that calls OpenAI's computer tool, and the name of that call, which has none."""
+_CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
+_CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
+"""Items of OpenAI's Responses: what answers them names their `call_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,21 @@ def calls_of(message: BaseMessage) -> list[Call]:
         raw = message.additional_kwargs.get("tool_calls") or ()
         calls += [Call(call.get("id"), (call.get("function") or {}).get("name", ""), invalid=True) for call in raw]
     if isinstance(message.content, list):
-        blocks = [b for b in message.content if isinstance(b, dict) and b.get("type") in ("tool_use", "tool_call")]
-        calls += [Call(b.get("id"), b.get("name") or "", invalid=True) for b in blocks if b.get("id") not in known]
+        blocks = [b for b in message.content if isinstance(b, dict) and _calls(b)]
+        calls += [call for call in map(_block_call, blocks) if call.id not in known]
     return calls
+
+
+def _calls(block: dict[str, Any]) -> bool:
+    return block.get("type") in _CALL_BLOCKS or bool(block.get("type") in _CALL_ITEMS and block.get("call_id"))
+
+
+def _block_call(block: dict[str, Any]) -> Call:
+    """The call of a block; the computer is called in no other way, so such a call is whole."""
+    if block["type"] == COMPUTER:
+        return Call(block["call_id"], COMPUTER)
+    call_id = block["call_id"] if block["type"] in _CALL_ITEMS else block.get("id")
+    return Call(call_id, block.get("name") or "", invalid=True)
 
 
 def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:

@@ -2,6 +2,7 @@
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_openai.chat_models.base import _construct_responses_api_input
 
 from tests.support.graphs import (
     ENTRIES,
@@ -221,3 +222,85 @@ def test_what_was_spoken_counts():
     silent = AIMessage("", additional_kwargs={"audio": {"id": "a"}})
     long = AIMessage("", additional_kwargs={"audio": {**SPOKEN, "transcript": "word " * 500}})
     assert size([long]) > size([silent]) + 400
+
+
+# Calls that stand only in the content
+
+
+def looked(number: int) -> AIMessage:
+    call = {
+        "type": "computer_call",
+        "id": f"cu_{number}",
+        "call_id": f"call_{number}",
+        "action": {"type": "screenshot"},
+    }
+    return AIMessage([{"type": "reasoning", "id": f"rs_{number}", "summary": []}, call], id=f"look-{number}")
+
+
+def screen(number: int) -> ToolMessage:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    kind = {"type": "computer_call_output"}
+    return ToolMessage([image], tool_call_id=f"call_{number}", additional_kwargs=kind, id=f"screen-{number}")
+
+
+def custom(text: str = "print(1)") -> AIMessage:
+    block = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "execute", "input": text}
+    return AIMessage([block], tool_calls=[{"name": "execute", "args": {"__arg1": text}, "id": "c1"}], id="custom")
+
+
+def unpaired(view: list[AnyMessage]) -> list[str]:
+    """Items of OpenAI's Responses whose other half is not sent."""
+    pairs = {
+        "function_call": "function_call_output",
+        "custom_tool_call": "custom_tool_call_output",
+        "computer_call": "computer_call_output",
+    }
+    provided = [m.model_copy(update={"response_metadata": {"model_provider": "openai"}}) for m in view]
+    items = _construct_responses_api_input(provided)
+    ids = {
+        kind: sorted(item["call_id"] for item in items if item.get("type") == kind)
+        for kind in [*pairs, *pairs.values()]
+    }
+    return [f"{call}: {ids[call]}, {ids[answer]}" for call, answer in pairs.items() if ids[call] != ids[answer]]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_what_a_computer_call_brought_is_shown(entry):
+    view = await sent(entry, [HumanMessage("book a berth"), looked(1), screen(1), looked(2), screen(2)])
+    assert [m.type for m in view] == ["human", "ai", "tool", "ai", "tool"]
+    assert not unpaired(view)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_a_computer_call_without_its_screenshot_stays_out(entry):
+    view = await sent(entry, [HumanMessage("book a berth"), looked(1), screen(1), looked(2), HumanMessage("stop")])
+    assert [m.type for m in view] == ["human", "ai", "tool", "human"]
+    assert not unpaired(view)
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3, 4, 5])
+async def test_a_cut_parts_no_computer_call_from_its_screenshot(keep):
+    loop = [m for n in range(6) for m in (looked(n), screen(n))]
+    settings = {"context_window": 9000, "compaction.trigger_messages": 1, "compaction.keep_messages": keep}
+    view = await sent("node", [*chat(4, chars=900), HumanMessage("book"), *loop], settings)
+    assert summaries_in(view) == 1
+    assert not unpaired(view)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_a_custom_call_without_a_result_gets_one_of_its_type(entry):
+    view = await sent(entry, [HumanMessage("x"), custom(), HumanMessage("go on")])
+    assert [m.type for m in view] == ["human", "ai", "tool", "human"]
+    assert "interrupted" in str(view[2].content)
+    assert not unpaired(view)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+async def test_a_function_call_that_was_not_parsed_gets_a_result(entry):
+    blocks = [
+        {"type": "function_call", "id": f"fc_{i}", "call_id": i, "name": "grab", "arguments": "{"} for i in ("c1", "c2")
+    ]
+    called = AIMessage(blocks, tool_calls=[{"name": "grab", "args": {}, "id": "c1"}], id="m")
+    view = await sent(entry, [HumanMessage("x"), called, result("c1"), HumanMessage("y")])
+    assert [m.type for m in view] == ["human", "ai", "tool", "tool", "human"]
+    assert not unpaired(view)
