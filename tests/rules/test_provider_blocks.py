@@ -1,5 +1,7 @@
 """Messages as single providers and servers make them: what is shown of them, what is read of them, and what is not."""
 
+import re
+
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_openai.chat_models.base import _construct_responses_api_input
@@ -8,10 +10,12 @@ from tests.support.graphs import (
     ENTRIES,
     GRAPHS,
     MODES,
+    Bare,
     calls,
     chat,
     grab,
     result,
+    rounds,
     sent,
     size,
     summaries_in,
@@ -304,3 +308,67 @@ async def test_a_function_call_that_was_not_parsed_gets_a_result(entry):
     view = await sent(entry, [HumanMessage("x"), called, result("c1"), HumanMessage("y")])
     assert [m.type for m in view] == ["human", "ai", "tool", "tool", "human"]
     assert not unpaired(view)
+
+
+# Results whose text stands in blocks of their own
+
+
+def executed(number: int, text: str, kind: str) -> list[AnyMessage]:
+    block = {
+        "type": "custom_tool_call",
+        "id": f"ctc_{number}",
+        "call_id": f"c{number}",
+        "name": "execute",
+        "input": "x",
+    }
+    call = {"name": "execute", "args": {"__arg1": "x"}, "id": f"c{number}"}
+    said = {
+        "custom_tool_call_output": {"output": text},
+        "document": {"source": {"type": "text", "media_type": "text/plain", "data": text}},
+    }
+    answer = ToolMessage(
+        [{"type": kind, **said.get(kind, {"text": text})}], tool_call_id=f"c{number}", name="execute", id=f"cr{number}"
+    )
+    return [AIMessage([block], tool_calls=[call], id=f"cm{number}"), answer]
+
+
+KINDS = ["custom_tool_call_output", "input_text", "text-plain", "document", "text"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_old_results_are_pruned_whatever_block_they_stand_in(entry, kind):
+    history = [HumanMessage("go"), *(m for n in range(8) for m in executed(n, "row 1 2 3; " * 2000, kind))]
+    view = await sent(entry, history, {"context_window": 100_000, "pruning.min_reclaim_tokens": 0})
+    old = next(m for m in view if m.type == "tool")
+    assert size([old]) < 1000
+    assert "trimmed" in str(old.content) or "cleared" in str(old.content)
+    if kind == "custom_tool_call_output":
+        assert {block["type"] for m in view if m.type == "tool" for block in m.content} == {kind}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_result_above_the_window_is_shown_as_a_preview(kind):
+    history = [HumanMessage("go"), *executed(0, "berth-0-free " + "row 1 2 3; " * 20000, kind)]
+    view = await sent("node", history, {"context_window": 16000})
+    assert any("berth-0-free" in str(m.content) for m in view if m.type == "tool")
+    assert size(view) < 16000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_summariser_reads_results_whatever_block_they_stand_in(kind):
+    side = summariser()
+    loop = [m for n in range(30) for m in executed(n, f"berth-{n}-free " + "row 1 2 3; " * 60, kind)]
+    await sent("node", [HumanMessage("go"), *loop], {"context_window": 8000}, side=side)
+    assert {n for request in side.requests for n in re.findall(r"berth-(\d+)-free", request.text)} >= {"0", "1"}
+
+
+def test_the_input_of_a_custom_call_is_cut_as_its_arguments():
+    text = "print(1)\n" * 5000
+    block = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "execute", "input": text}
+    called = AIMessage([block], tool_calls=[{"name": "execute", "args": {"__arg1": text}, "id": "c1"}], id="cm")
+    settings = {"truncate_args.enabled": True, "truncate_args.trigger_messages": 5, "pruning.min_reclaim_tokens": 0}
+    view = Bare(settings).sync([HumanMessage("x"), called, result("c1"), *rounds(30, chars=100)])
+    shown = next(m for m in view if m.id == "cm")
+    assert shown.content[0]["input"] == shown.tool_calls[0]["args"]["__arg1"]
+    assert len(shown.content[0]["input"]) < 5000
