@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from .text import to_json
+from .text import to_json, transcript
 
 MESSAGE_TOKENS = 4
 """What a message costs beside its content: its role and its delimiters."""
@@ -56,6 +56,8 @@ def message_parts(message: BaseMessage) -> Iterator[Part]:
     if isinstance(message, ToolMessage):
         yield LINK_TOKENS
     yield from _content(message.content, _Mirrored(calls), 0)
+    if spoken := transcript(message):
+        yield spoken
 
 
 def _calls(message: BaseMessage) -> Iterator[tuple[str, str, str | None]]:

@@ -3,7 +3,8 @@
 Providers refuse a request in which a call has no result, or a result no call. Pairing is decided for each assistant
 message by position and id together: a result answers the nearest assistant message before it that asked under its id,
 and only if that call is still open. So ids used again in later rounds, parallel calls, results that come late and
-results whose call is gone all have one right answer.
+results whose call is gone all have one right answer. The empty id of some local servers is an id like any other: its
+results answer the calls of the nearest assistant message in order.
 
 A *unit* is the smallest range of messages that can be cut off without parting such a pair.
 """
@@ -12,8 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+_KIND, _NOTIFICATION = "lgm_kind", "notification"
+"""How a human message says that it is a notification of the program (`threads.queue`)."""
+COMPUTER = "computer_call"
+"""The type of a block that calls OpenAI's computer tool, and the name of that call, which has none."""
+_CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
+_CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
+"""Items of OpenAI's Responses: what answers them names their `call_id`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +72,21 @@ def calls_of(message: BaseMessage) -> list[Call]:
         raw = message.additional_kwargs.get("tool_calls") or ()
         calls += [Call(call.get("id"), (call.get("function") or {}).get("name", ""), invalid=True) for call in raw]
     if isinstance(message.content, list):
-        blocks = [b for b in message.content if isinstance(b, dict) and b.get("type") in ("tool_use", "tool_call")]
-        calls += [Call(b.get("id"), b.get("name") or "", invalid=True) for b in blocks if b.get("id") not in known]
+        blocks = [b for b in message.content if isinstance(b, dict) and _calls(b)]
+        calls += [call for call in map(_block_call, blocks) if call.id not in known]
     return calls
+
+
+def _calls(block: dict[str, Any]) -> bool:
+    return block.get("type") in _CALL_BLOCKS or bool(block.get("type") in _CALL_ITEMS and block.get("call_id"))
+
+
+def _block_call(block: dict[str, Any]) -> Call:
+    """The call of a block; the computer is called in no other way, so such a call is whole."""
+    if block["type"] == COMPUTER:
+        return Call(block["call_id"], COMPUTER)
+    call_id = block["call_id"] if block["type"] in _CALL_ITEMS else block.get("id")
+    return Call(call_id, block.get("name") or "", invalid=True)
 
 
 def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
@@ -77,9 +99,9 @@ def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
             if calls := calls_of(message):
                 pairing.calls[position], pairing.unanswered[position] = calls, list(calls)
                 for call in calls:
-                    if call.id and asked.get(call.id, (-1, []))[0] != position:
+                    if call.id is not None and asked.get(call.id, (-1, []))[0] != position:
                         asked[call.id] = position, []
-                    if call.id:
+                    if call.id is not None:
                         asked[call.id][1].append(call)
         elif isinstance(message, ToolMessage):
             _answer(pairing, asked, position, message.tool_call_id)
@@ -100,7 +122,7 @@ def _answer(pairing: Pairing, asked: dict[str, tuple[int, list[Call]]], position
 
 def is_closable(calls: Sequence[Call]) -> bool:
     """Whether every call can be paired with a result; a message with another one cannot be sent."""
-    return all(call.id and call.name for call in calls)
+    return all(call.id is not None and call.name for call in calls)
 
 
 def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> list[tuple[int, int]]:
@@ -123,12 +145,16 @@ def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> 
 def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tuple[int, int]:
     """The run (first, end) of human messages that opened the turn which messages[end - 1] belongs to.
 
-    Empty (0, 0) where no human message stands before `end`.
+    A notification of the program opens no turn. Empty (0, 0) where no other human message stands before `end`.
     """
     last = (len(messages) if end is None else end) - 1
-    while last >= 0 and not isinstance(messages[last], HumanMessage):
+    while last >= 0 and not _asks(messages[last]):
         last -= 1
     first = last
     while first > 0 and isinstance(messages[first - 1], HumanMessage):
         first -= 1
     return (first, last + 1) if last >= 0 else (0, 0)
+
+
+def _asks(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage) and message.additional_kwargs.get(_KIND) != _NOTIFICATION

@@ -15,6 +15,14 @@ from .record import Scope
 from .render import View
 from .tokens import Calibration, calibrate
 
+_CLIENT_CALLS = frozenset(
+    {
+        *("tool_call", "invalid_tool_call", "function_call", "custom_tool_call"),
+        *("computer_call", "apply_patch_call", "local_shell_call", "shell_call"),
+    }
+)
+"""Blocks for calls that the client runs; every other type that ends like them stands for one of the provider's."""
+
 
 def since(scope: Scope, history: History) -> int | None:
     """Position of the newest message at the last decision; None where it is not in this history any more."""
@@ -56,7 +64,14 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
 def _called_server(message: AIMessage) -> bool:
     """Whether the provider ran tools of its own: then its figure may add up several requests."""
     blocks = message.content if isinstance(message.content, list) else []
-    return any(isinstance(block, dict) and str(block.get("type")).startswith("server_tool") for block in blocks)
+    return any(isinstance(block, dict) and _is_servers(str(block.get("type"))) for block in blocks)
+
+
+def _is_servers(kind: str) -> bool:
+    """Whether a block of this type is a call that the provider runs, or a result of one."""
+    return kind.startswith(("server_tool", "mcp_tool")) or (
+        kind.endswith(("_call", "_tool_result")) and kind not in _CLIENT_CALLS
+    )
 
 
 def answering_model(messages: Sequence[BaseMessage]) -> str:

@@ -17,11 +17,14 @@ from ..config import PruningConfig
 from .groups import Pairing
 from .history import History
 from .record import Scope, Watermark
-from .text import hard_clear, soft_trim
+from .text import CUSTOM_OUTPUT, document_text, hard_clear, soft_trim
 from .tokens import count_message
 
 OWN_TOOLS = frozenset({"recall", "memory_search", "memory_get"})
 """Results of these are what was asked back; pruning them would make the model ask again."""
+
+_TEXT_KEYS = {"text": "text", "input_text": "text", "text-plain": "text", CUSTOM_OUTPUT: "output"}
+"""Where the text of a block stands that is not under `content`."""
 
 CLEAR = 0
 """The limit that leaves the marker alone."""
@@ -51,10 +54,17 @@ def with_text(content: Any, text: str) -> Any:
     texts = [bool(block_text(block)) for block in content]
     first = texts.index(True)
     return [
-        {"type": "text", "text": text} if i == first else block
+        _text_block(block, text) if i == first else block
         for i, block in enumerate(content)
         if i == first or not texts[i]
     ]
+
+
+def _text_block(block: Any, text: str) -> dict[str, Any]:
+    """A block with `text` for `block`; the output of a custom tool is one by its type."""
+    if isinstance(block, dict) and block.get("type") == CUSTOM_OUTPUT:
+        return {**block, "output": text}
+    return {"type": "text", "text": text}
 
 
 def _cut(text: str, limit: int, ref: str | None) -> str:
@@ -69,7 +79,10 @@ def block_text(block: Any) -> str:
         return block
     if not isinstance(block, dict):
         return ""
-    inner = block.get("text") if block.get("type") == "text" else block.get("content")
+    kind = str(block.get("type"))
+    inner: Any = block.get(_TEXT_KEYS.get(kind, "content"))
+    if kind == "document":
+        inner = document_text(block) or inner
     if isinstance(inner, list):
         return "".join(map(block_text, inner))
     return inner if isinstance(inner, str) else ""

@@ -4,7 +4,7 @@
 
 Nothing is guessed here: an anchor that does not fit was dropped before. The view is valid for every provider whatever
 the history looks like: a call without a result gets a synthetic error result right behind it, a result without a call
-and an assistant message without content and calls stay out, late results move up to their call.
+and an assistant message without content and calls, whatever it thought, stay out, late results move up to their call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from .groups import Call, Pairing, is_closable, pair
+from .groups import COMPUTER, Call, Pairing, is_closable, pair
 from .history import History
 from .memories import with_block, with_curated
 from .prune import Pruner, shorten
@@ -28,6 +28,8 @@ Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 KEY_CHARS = 80
 BLOCK_TOKENS = 4
 """What one more block of a message takes beside its text."""
+_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+"""Blocks that providers refuse as all there is of a message."""
 INTERRUPTED = "[no result: the call was interrupted before it returned one]"
 INVALID = "[no result: the call was not run, its arguments could not be parsed]"
 
@@ -115,7 +117,7 @@ def _tail(history: History, scope: Scope, pairing: Pairing, start: int) -> Itera
         if not isinstance(message, AIMessage):
             yield _part(history, pruner, position)
         elif calls := pairing.calls.get(position):
-            if is_closable(calls):
+            if is_closable(calls) and not _needs_screen(pairing, position):
                 yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
         elif not _is_blank(message):
@@ -131,12 +133,18 @@ def _calling(history: History, scope: Scope, position: int, message: AIMessage) 
     return whole._replace(message=short, tokens=tokens, limit=old.limit)
 
 
+def _needs_screen(pairing: Pairing, position: int) -> bool:
+    """Whether a message has a call that only a screenshot could answer: no text can stand for one."""
+    return any(call.name == COMPUTER and not call.invalid for call in pairing.unanswered.get(position, ()))
+
+
 def _results(history: History, pruner: Pruner, pairing: Pairing, position: int) -> Iterator[Part]:
     for result in pairing.results.get(position, ()):
         yield _part(history, pruner, result)
     for number, call in enumerate(pairing.unanswered.get(position, ())):
-        message = _synthetic(history.keys[position], number, call)
-        yield Part(message, "tool", history.cost(call, message))
+        custom = _is_custom(history.messages[position], call)
+        message = _synthetic(history.keys[position], number, call, custom)
+        yield Part(message, "tool", history.cost((call, custom), message))
 
 
 def _part(history: History, pruner: Pruner, position: int) -> Part:
@@ -171,10 +179,16 @@ def source_of(message: BaseMessage) -> Source:
 
 
 def _is_blank(message: AIMessage) -> bool:
-    content = message.content
+    content, more = message.content, message.additional_kwargs
+    if more and (more.get("audio") or more.get("function_call")):
+        return False
     if isinstance(content, str):
         return not content.strip()
-    return not any(_has_content(block) for block in content)
+    return not any(_has_content(block) and not _is_thought(block) for block in content)
+
+
+def _is_thought(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
 def _has_content(block: Any) -> bool:
@@ -183,9 +197,18 @@ def _has_content(block: Any) -> bool:
     return bool(block.strip()) if isinstance(block, str) else bool(block)
 
 
-def _synthetic(key: str, number: int, call: Call) -> ToolMessage:
+def _is_custom(message: BaseMessage, call: Call) -> bool:
+    """Whether a call is one of a custom tool of OpenAI's, whose result has a type of its own."""
+    return isinstance(message.content, list) and any(
+        isinstance(block, dict) and block.get("type") == "custom_tool_call" and block.get("call_id") == call.id
+        for block in message.content
+    )
+
+
+def _synthetic(key: str, number: int, call: Call, custom: bool) -> ToolMessage:
+    text = INVALID if call.invalid else INTERRUPTED
     return ToolMessage(
-        INVALID if call.invalid else INTERRUPTED,
+        [{"type": "custom_tool_call_output", "output": text}] if custom else text,
         tool_call_id=call.id,
         name=call.name or None,
         status="error",

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -51,6 +52,8 @@ _MEDIA = {
     "media": "[file]",
     "container_upload": "[file]",
 }
+CUSTOM_OUTPUT = "custom_tool_call_output"
+"""The type of a block with what a custom tool of OpenAI's returned."""
 _MAX_NESTING = 8
 
 # Possessive, so that a long run of blanks behind "<" is walked once.
@@ -65,9 +68,24 @@ _VIRAMA = 9
 def message_text(message: BaseMessage) -> str:
     """The readable text of a message, one line or more a block: no reasoning, no signatures, no calls.
 
-    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`. Never raises.
+    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`; an answer that was only spoken
+    is its transcript. Never raises.
     """
-    return _content_text(message.content)
+    return _content_text(message.content) or transcript(message)
+
+
+def transcript(message: BaseMessage) -> str:
+    """What was spoken in an answer with audio; empty where there is none."""
+    audio = message.additional_kwargs.get("audio")
+    text = audio.get("transcript") if isinstance(audio, Mapping) else None
+    return text if isinstance(text, str) else ""
+
+
+def document_text(block: Mapping[Any, Any]) -> str:
+    """The plain text that a block holds as its source; empty for any other document or payload."""
+    source = block.get("source")
+    text = source.get("data") if isinstance(source, Mapping) and source.get("type") == "text" else None
+    return text if isinstance(text, str) else ""
 
 
 def clean_text(text: str) -> str:
@@ -157,7 +175,9 @@ def _block_text(block: Mapping[object, object], depth: int) -> str:
     if kind in _HIDDEN:
         return ""
     if kind in _MEDIA:
-        return _MEDIA[kind]
+        return document_text(block) or _MEDIA[kind]
+    if kind == CUSTOM_OUTPUT:
+        return _content_text(block.get("output"), depth + 1)
     for key in ("text", "refusal"):
         text = block.get(key)
         if isinstance(text, str):

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage
 
 from .text import preview
 
-_BLOCK_KEYS = {"tool_use": "input", "tool_call": "args"}
+_BLOCK_KEYS = {"tool_use": "input", "tool_call": "args", "custom_tool_call": "input"}
 
 
 def truncate(message: AIMessage, limit: int) -> AIMessage:
