@@ -99,11 +99,13 @@ class History:
             previous = cls(counter)
         same = previous._has(messages)
         shared = previous.shared_with(messages, same)
+        if same and shared == len(messages) == len(previous):
+            return previous
         fields = previous.fields[:shared] if same else []
         fields.extend(map(_fields, messages[len(fields) :]))
         if shared < len(messages) or shared < len(previous):
             return previous._extended(messages, fields, shared)
-        return previous if same else previous._over(messages, fields)
+        return previous._over(messages, fields)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -126,10 +128,12 @@ class History:
         where others write in place.
         """
         ids, contents, calls, answered = self.columns
-        fields, newest = self.fields[:size], slice(max(0, size - WATCHED), size)
+        fields, newest = self.fields, slice(max(0, size - WATCHED), size)
+        if size < len(fields):
+            fields, contents = fields[:size], contents[:size]
         return (
             all(map(is_, map(_fields, self.messages[newest]), fields[newest]))
-            and list(map(_content, fields)) == contents[:size]
+            and list(map(_content, fields)) == contents
             and all(fields[position]["id"] is None for position in self.nameless if position < size)
             and list(map(_id, fields[newest])) == ids[newest]
             and [field.get("tool_calls") for field in fields[newest]] == calls[newest]

@@ -18,10 +18,11 @@ _GREETING = (
     r"(?:(?:hello|hi|hey|hola|bonjour|hallo|ciao|olá|привет|здравствуйте|您好|你好|こんにちは)[\s,!.，！。、]+)?"
 )
 
+_APOLOGIES = (r"sorry\b|(?:my |sincere |please accept my )*apolog(?:y|ies)\b|i (?:do |sincerely )?apologi[sz]e",)
+
 _DECLINES = (
     # English
     r"i(?:['’]?m| am) (?:very |so |really |truly |deeply )?(?:sorry|afraid|unable|not (?:able|comfortable|allowed))",
-    r"sorry\b|(?:my |sincere |please accept my )*apolog(?:y|ies)\b|i (?:do |sincerely )?apologi[sz]e",
     r"i (?:really |simply |just )?(?:can(?:['’]?t|not| not)|could(?:n['’]?t| not)|won['’]?t|will not)",
     r"i do(?:n['’]?t| not) (?:feel|have|think|know|see|want)",
     r"i (?:must |have to |need to )?(?:respectfully )?(?:decline|refuse)",
@@ -103,6 +104,7 @@ _FAILED_BRIEFLY = (
 
 _ONLY_REFUSALS = (
     r"i(?:['’]?m| am) (?:very |so |really )?sorry,? (?:but )?(?:i|that)\b",
+    r"sorry,? (?:but )?i(?:['’]?m| am)? ?(?:not|unable|can(?:['’]?t|not))\b",
     r"as an? (?:ai|artificial|(?:large )?language model)\b",
     r"i can(?:['’]?t|not| not) (?:assist|help|provide|fulfil|comply|continue|summari|complete|process|engage|do that)",
     r"(?:很|非常)?抱歉[，,]?我(?:无法|不能)|對不起[，,]?我(?:無法|不能)",
@@ -114,7 +116,7 @@ def _opening(*openings: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\A\W*?{_GREETING}(?:{unicodedata.normalize('NFKC', joined)})", re.IGNORECASE)
 
 
-_SHORT = _opening(_DECLINES, _FAILED)
+_SHORT = _opening(_APOLOGIES, _DECLINES, _FAILED)
 _DECLINED = _opening(_DECLINES)
 _BRIEF = _opening(_FAILED_BRIEFLY)
 _ANY = _opening(_ONLY_REFUSALS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,10 +83,7 @@ _ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
 _LABEL = re.compile(r"[^\n()]{1,80}[:：](?:\*\*|__)?")
 _EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
-_PLACE = re.compile(r"[\s>*•–—-]*[\[【{]+[^\[\]【】{}]*[\]】}]+[\s.。…*]*")
-_LOOP_CHARS = 400
-_LOOP_SHARE = 10
-"""A text that packs into less than one part in this many of itself says the same again and again."""
+_PLACE = re.compile(r"[\s>*•–—-]*[\[【{]+[^\[\]【】{}\"]*[\]】}]+[\s.。…*]*")
 _INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
 _NOTHING = frozenset(
     word
@@ -149,7 +145,7 @@ def usable(text: str) -> bool:
     """
     if text.startswith(NOTE):
         return True
-    if _PAGE.match(text) or _CALL.search(text) or _acts(text) or _loops(text):
+    if _PAGE.match(text) or _CALL.search(text) or _acts(text):
         return False
     value = _parsed(text)
     if isinstance(value, dict | list):
@@ -276,11 +272,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _loops(text: str) -> bool:
-    data = text.encode("utf-8", "surrogatepass")
-    return len(text) > _LOOP_CHARS and len(zlib.compress(data)) * _LOOP_SHARE < len(data)
 
 
 def _acts(text: str) -> bool:

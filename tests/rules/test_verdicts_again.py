@@ -109,11 +109,6 @@ NONE = {
     "template": "## SESSION INTENT\n[what the user wants]\n## SUMMARY\n- [summary]\n## NEXT STEPS\n[next steps].",
     "template in Chinese": "## 意图\n【用户想要什么】\n## 概要\n[对话的总结]",
     "template in braces": "## SESSION INTENT\n{{intent}}\n## SUMMARY\n{summary}",
-    "loop": "The user asked. " * 300,
-    "loop of lines": "- the user asked for the tide\n" * 80,
-    "loop of a paragraph": "The user asked for pier B and for berth 9. It was booked for half past four.\n\n" * 60,
-    "loop in Chinese": "用户要求预订泊位。" * 200,
-    "loop behind a summary": HEADINGS.format("Write a parser.") + " and tests" * 500,
     **{
         f"refusal in {language}, {times} times": opening + PAD * times
         for times in (3, 5, 10)
