@@ -57,7 +57,6 @@ class Opening(Generic[T]):
     def __init__(self, config: Any, build: Callable[[RuntimeConfig, ThreadSaver], T], *, sweeps: bool) -> None:
         self._config, self._build, self._sweeps = config, build, sweeps
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
-        self._process = Process()
 
     async def __aenter__(self) -> T:
         started, self._process = time.perf_counter(), Process()

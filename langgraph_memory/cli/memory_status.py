@@ -127,15 +127,9 @@ def status_of(memory: Memory) -> Status:
 
 def waiting(keeper: Keeper) -> int:
     """How many entries of the ledgers consolidation has not come to yet."""
-    from langgraph_memory.longterm.consolidate import Mark
+    from langgraph_memory.longterm.consolidate import Mark, past
 
-    mark, count = Mark.of(keeper.state()), 0
-    for name in {row.path for row in keeper.pending(mark.upto)}:
-        rows = keeper.rows(name)
-        done = {mark.upto.get(name), *mark.recent.get(name, ())}
-        last = max((place for place, row in enumerate(rows) if row.entry.id in done), default=-1)
-        count += sum(row.entry.type != "tool_result" for row in rows[last + 1 :])
-    return count
+    return sum(row.entry.type != "tool_result" for row in past(keeper, Mark.of(keeper.state())))
 
 
 def _failure(found: Any) -> Failure | None:

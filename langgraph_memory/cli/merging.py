@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from langgraph_memory.context.budget import DEFAULT_WINDOW
 from langgraph_memory.context.tokens import load_counter
 from langgraph_memory.earlier import StoredMessages
 from langgraph_memory.longterm import history
-from langgraph_memory.longterm.consolidate import Consolidated, Consolidation, Mark
+from langgraph_memory.longterm.consolidate import Consolidated, Consolidation, Mark, unmerged_rows
 from langgraph_memory.longterm.forgetting import CACHE
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.models import Model, for_side_calls, model_window, resolve_model
@@ -86,9 +87,7 @@ def _window(config: RuntimeConfig) -> int:
 
 def _threads(keeper: Keeper) -> set[str]:
     """The threads whose entries are to be merged, or were left out because of the branch they were made on."""
-    mark = Mark.of(keeper.state())
-    rows = keeper.pending(mark.upto)
-    rows += [row for name in mark.skipped for row in keeper.rows(name)]
+    rows = chain(*unmerged_rows(keeper, Mark.of(keeper.state())))
     return {row.entry.thread_id for row in rows if row.entry.thread_id is not None}
 
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-_KIND, _NOTIFICATION = "lgm_kind", "notification"
-"""How a human message says that it is a notification of the program (`threads.queue`)."""
+KIND, NOTIFICATION = "lgm_kind", "notification"
+"""Where a human message says in its `additional_kwargs` that it is a notification of the program, and how."""
 COMPUTER = "computer_call"
 """The type of a block that calls OpenAI's computer tool, and the name of that call, which has none."""
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
-_CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
+CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
 """Items of OpenAI's Responses: what answers them names their `call_id`."""
 
 
@@ -78,14 +78,14 @@ def calls_of(message: BaseMessage) -> list[Call]:
 
 
 def _calls(block: dict[str, Any]) -> bool:
-    return block.get("type") in _CALL_BLOCKS or bool(block.get("type") in _CALL_ITEMS and block.get("call_id"))
+    return block.get("type") in _CALL_BLOCKS or bool(block.get("type") in CALL_ITEMS and block.get("call_id"))
 
 
 def _block_call(block: dict[str, Any]) -> Call:
     """The call of a block; the computer is called in no other way, so such a call is whole."""
     if block["type"] == COMPUTER:
         return Call(block["call_id"], COMPUTER)
-    call_id = block["call_id"] if block["type"] in _CALL_ITEMS else block.get("id")
+    call_id = block["call_id"] if block["type"] in CALL_ITEMS else block.get("id")
     return Call(call_id, block.get("name") or "", invalid=True)
 
 
@@ -157,4 +157,4 @@ def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tupl
 
 
 def _asks(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage) and message.additional_kwargs.get(_KIND) != _NOTIFICATION
+    return isinstance(message, HumanMessage) and message.additional_kwargs.get(KIND) != NOTIFICATION

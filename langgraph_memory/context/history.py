@@ -131,13 +131,14 @@ class History:
         fields, newest = self.fields, slice(max(0, size - WATCHED), size)
         if size < len(fields):
             fields, contents = fields[:size], contents[:size]
+        near = fields[newest]
         return (
-            all(map(is_, map(_fields, self.messages[newest]), fields[newest]))
+            all(map(is_, map(_fields, self.messages[newest]), near))
             and list(map(_content, fields)) == contents
             and all(fields[position]["id"] is None for position in self.nameless if position < size)
-            and list(map(_id, fields[newest])) == ids[newest]
-            and [field.get("tool_calls") for field in fields[newest]] == calls[newest]
-            and [field.get("tool_call_id") for field in fields[newest]] == answered[newest]
+            and list(map(_id, near)) == ids[newest]
+            and [field.get("tool_calls") for field in near] == calls[newest]
+            and [field.get("tool_call_id") for field in near] == answered[newest]
         )
 
     def _over(self, messages: Sequence[BaseMessage], fields: list[dict[str, Any]]) -> History:

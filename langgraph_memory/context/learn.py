@@ -10,17 +10,13 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from .groups import CALL_ITEMS
 from .history import History
 from .record import Scope
 from .render import View
 from .tokens import Calibration, calibrate
 
-_CLIENT_CALLS = frozenset(
-    {
-        *("tool_call", "invalid_tool_call", "function_call", "custom_tool_call"),
-        *("computer_call", "apply_patch_call", "local_shell_call", "shell_call"),
-    }
-)
+_CLIENT_CALLS = CALL_ITEMS | {"tool_call", "invalid_tool_call", "apply_patch_call", "local_shell_call", "shell_call"}
 """Blocks for calls that the client runs; every other type that ends like them stands for one of the provider's."""
 
 

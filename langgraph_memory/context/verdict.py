@@ -70,7 +70,8 @@ _PROSE_WORDS, _PROSE_LETTERS = 3, 6
 _CALL = re.compile(
     r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜‖]+(?:\w{1,20}[|｜‖]+)?(?:tool|function|invoke)|```tool_"
     r"|(?:to=)?functions\.\w+\s*[({:<])"
-    r"|(?:</(?:[|｜‖]*\w{1,20}[:|｜‖]+)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
+    r"|(?:</(?:[|｜‖]*\w{1,20}[:|｜‖]+)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>"
+    r"|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
     re.IGNORECASE,
 )
 _ACTION = re.compile(r"^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:", re.IGNORECASE | re.MULTILINE)

@@ -276,12 +276,12 @@ class Consolidation:
         if self._dry_run:
             was, state = self._imagined or (keeper.memory_md(), keeper.state())
             state = _completed(state, was) or state
-            rows, skipped = _open(keeper, Mark.of(state))
+            rows, skipped = unmerged_rows(keeper, Mark.of(state))
         else:
             with keeper.folder.locked():
                 was = keeper.memory_md()
                 state = self._state(was)
-                rows, skipped = _open(keeper, Mark.of(state))
+                rows, skipped = unmerged_rows(keeper, Mark.of(state))
         # Without the lock: to find out which branches live may mean to read long threads.
         return self._batch_of(was, state, rows, skipped)
 
@@ -475,7 +475,7 @@ def unmerged(keeper: Keeper, name: str) -> bool:
 # Rows
 
 
-def _past(keeper: Keeper, mark: Mark) -> Iterator[Row]:
+def past(keeper: Keeper, mark: Mark) -> Iterator[Row]:
     """The ledger's entries behind a watermark, also where the entry that it names was removed by hand."""
     for name in filter(day_of, keeper.folder.names(LEDGER)):
         yield from _rest(name, _rows(keeper, name), mark)
@@ -501,9 +501,9 @@ def _rest(name: str, rows: Iterable[Row], mark: Mark) -> Sequence[Row]:
     return [*(above if known else ()), *rows[last + 1 :]]
 
 
-def _open(keeper: Keeper, mark: Mark) -> tuple[list[Row], list[Row]]:
+def unmerged_rows(keeper: Keeper, mark: Mark) -> tuple[list[Row], list[Row]]:
     """The entries behind a watermark, and those before it that were skipped."""
-    return list(_past(keeper, mark)), list(_skipped(keeper, mark))
+    return list(past(keeper, mark)), list(_skipped(keeper, mark))
 
 
 def _skipped(keeper: Keeper, mark: Mark) -> Iterator[Row]:

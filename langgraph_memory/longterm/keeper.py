@@ -363,17 +363,6 @@ class Keeper:
         name = f"{LEDGER}/{day or datetime.now().date()}.md"
         return self.rows(name) if self.folder.size(name) else []
 
-    def pending(self, after: Mapping[str, str]) -> list[Row]:
-        """Ledger entries behind a watermark: file name -> id of its last entry that counts as done."""
-        found: list[Row] = []
-        for name in self.folder.names(LEDGER):
-            if day_of(name):
-                rows = self.rows(name)
-                ids = [row.entry.id for row in rows]
-                last = after.get(name)
-                found += rows[ids.index(last) + 1 :] if last in ids else rows
-        return found
-
     def search(self, query: str, limit: int = 10, *, decay_floor: float = 0.5, decay_hours: float = 24.0) -> list[Hit]:
         """The entries that fit a query best. Never raises for what the query says or what state the files are in."""
         now = datetime.now().astimezone()

@@ -32,6 +32,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
+from ..context.groups import KIND
 from ..errors import UnknownThreadError, UnstorableError
 from . import waiting
 from .chains import pieces
@@ -45,8 +46,6 @@ from .values import CHAIN
 Kind = Literal["message", "notification"]
 
 KINDS = ("message", "notification")
-KIND = "lgm_kind"
-"""Where a notification says in its `additional_kwargs` that it is one."""
 MESSAGES = "messages"
 NEWEST = (
     "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "

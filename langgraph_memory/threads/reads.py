@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import Checkpoint, writes_sort_key
+from langgraph.graph import START
 
 from . import tree
 from .chains import pieces, read_keys
@@ -209,7 +210,9 @@ class Reads:
         """A checkpoint with what tells which nodes run next."""
         if row.plain is not None:
             return cast(Checkpoint, self.codec.load(*row.plain))
-        values = {name: self._built(form) for name, form in row.forms.items() if tells(name)}
+        # That a run has begun is told by its input being there, which may be long.
+        wanted = {name: form for name, form in row.forms.items() if tells(name)}
+        values = {name: None if name == START else self._built(form) for name, form in wanted.items()}
         return cast(Checkpoint, {**self.codec.load(*row.rest), "channel_values": values})
 
     # The list of threads

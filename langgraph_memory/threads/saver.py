@@ -64,7 +64,7 @@ class Opening(AbstractAsyncContextManager["ThreadSaver"]):
 
     def __init__(self, kind: type[ThreadSaver], path: str, serde: SerializerProtocol | None) -> None:
         self._kind, self._serde = kind, serde
-        self._conn, self._process = driver.connection(path), driver.Process()
+        self._conn = driver.connection(path)
 
     async def __aenter__(self) -> ThreadSaver:
         self._process = driver.Process()

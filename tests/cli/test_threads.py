@@ -414,5 +414,5 @@ def test_no_id_of_a_thread_commands_the_terminal():
     for command in (["threads"], ["context", name], ["log", name], ["tree", name], ["view", name]):
         result = lgm(*command)
         assert result.exit_code == 0, result.output
-        assert "x␛[2J␛[2J" in result.output or name not in result.output
+        assert "x␛[2J␛[2J" in result.output or command[0] not in ("threads", "context", "tree")
         assert not {"\x1b", "\x9b"} & set(result.output)

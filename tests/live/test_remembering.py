@@ -22,6 +22,7 @@ from langgraph_memory.longterm.keeper import Keeper
 from tests.live.child import ended
 from tests.live.programs import BOTH
 from tests.live.remembering import FLUSH, Rememberer, asked, living, noted, purpose, serving, shown_in
+from tests.support.ledgers import pending
 from tests.support.models import GOOD
 from tests.support.processes import ended as ended_fork
 from tests.support.processes import start
@@ -204,7 +205,7 @@ def test_thirty_kills_lose_double_and_tear_nothing(tmp_path):
     assert len(finished) > 10
     program = Rememberer(server.url, str(tmp_path))
     keeper = Keeper(Path(program.files["workspace"]), ("ada",))
-    texts = [row.entry.text for row in keeper.pending({}) if row.entry.type != "tool_result"]
+    texts = [row.entry.text for row in pending(keeper, {}) if row.entry.type != "tool_result"]
     assert not set(finished) - set(texts)
     assert len(texts) == len(set(texts)) and all(
         re.fullmatch(r"Fact \d+\.\d+ of Ada\.|Hello\.|Goodbye\.", one) for one in texts

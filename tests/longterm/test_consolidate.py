@@ -29,6 +29,7 @@ from langgraph_memory.longterm.curated import blocks_of
 from langgraph_memory.longterm.entry import Entry
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.sidework import arun, run
+from tests.support.ledgers import pending
 from tests.support.models import Hanging, Scripted
 
 COUNTER = estimator_for("auto")
@@ -135,7 +136,7 @@ def test_results_of_tools_are_not_merged_but_done(keeper: Keeper) -> None:
     assert consolidated(keeper, scripted).outcome == "nothing"
     assert keeper.memory_md() == ""
     assert scripted.requests == []
-    assert not keeper.pending(keeper.state()["upto"])
+    assert not pending(keeper, keeper.state()["upto"])
 
 
 def test_secrets_stay_out_also_without_a_model(keeper: Keeper) -> None:

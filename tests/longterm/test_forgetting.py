@@ -16,6 +16,7 @@ from langgraph_memory.longterm.folder import MEMORY, STATE, WorkspaceError
 from langgraph_memory.longterm.forgetting import holding
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.sessions import SessionLog
+from tests.support.ledgers import pending
 
 LOG = "memory/2031-04-12.md"
 SECRETS = {
@@ -277,10 +278,10 @@ def test_what_is_pending_stays_so_and_what_is_done_stays_done(tmp_path, secret, 
     added = keeper.append([note(f"{'secret' if is_it else 'plain'} {n}", n) for n, is_it in enumerate(secret)])
     upto = min(upto, len(added) - 1)
     keeper.write_state({"upto": {LOG: added[upto].id, "memory/2030-01-01.md": "y"}, "recent": {LOG: [added[upto].id]}})
-    pending = [row.entry.text for row in keeper.pending(keeper.state()["upto"])]
+    waiting = [row.entry.text for row in pending(keeper, keeper.state()["upto"])]
     keeper.forget("secret")
-    left = [row.entry.text for row in keeper.pending(keeper.state()["upto"])]
-    assert left == [text for text in pending if "secret" not in text]
+    left = [row.entry.text for row in pending(keeper, keeper.state()["upto"])]
+    assert left == [text for text in waiting if "secret" not in text]
     assert keeper.state()["upto"]["memory/2030-01-01.md"] == "y"
     keeper.close()
 
@@ -289,7 +290,7 @@ def test_a_watermark_by_hand_moves_too(keeper):
     keeper.folder.replace(LOG, b"- tea\n- the secret\n- milk\n")
     keeper.write_state({"upto": {LOG: keeper.rows(LOG)[1].entry.id}})
     keeper.forget("the secret")
-    assert [row.entry.text for row in keeper.pending(keeper.state()["upto"])] == ["milk"]
+    assert [row.entry.text for row in pending(keeper, keeper.state()["upto"])] == ["milk"]
 
 
 # When things are in the way

@@ -22,6 +22,7 @@ from langgraph_memory.longterm.entry import Entry, EntryError, read_lines
 from langgraph_memory.longterm.folder import LEDGER, MEMORY, STATE, Folder, WorkspaceError
 from langgraph_memory.longterm.index import Index
 from langgraph_memory.longterm.keeper import INDEX, Keeper
+from tests.support.ledgers import pending
 from tests.support.processes import as_nobody, done, ended, killed_at, start
 
 NOON = "2031-04-12T12:00:00"
@@ -72,7 +73,7 @@ def test_entries_go_to_the_ledger_of_their_day_in_their_order(keeper):
     given_ = [{"text": f"fact {n}", "timestamp": datetime(d.year, d.month, d.day, 9)} for n, d in enumerate(days)]
     added = keeper.append(given_)
     assert sorted(one.text for one in added) == [f"fact {n}" for n in range(5)]
-    assert [(row.path, row.entry.text) for row in keeper.pending({})] == [
+    assert [(row.path, row.entry.text) for row in pending(keeper, {})] == [
         ("memory/2031-04-12.md", "fact 1"),
         ("memory/2031-04-12.md", "fact 4"),
         ("memory/2031-04-13.md", "fact 0"),
@@ -100,7 +101,7 @@ def test_one_entry_may_be_given_without_a_list(keeper):
 def test_nothing_to_add_makes_nothing(keeper):
     assert keeper.append([]) == []
     assert keeper.search("x") == [] and keeper.forget("some text") == 0 and keeper.reindex() == 0
-    assert keeper.memory_md() == "" and keeper.state() == {} and keeper.ledger() == [] and keeper.pending({}) == []
+    assert keeper.memory_md() == "" and keeper.state() == {} and keeper.ledger() == [] and pending(keeper, {}) == []
     assert not keeper.folder.workspace.exists()
 
 
@@ -719,10 +720,10 @@ def test_what_is_pending_is_what_stands_behind_the_watermark(keeper):
     first = keeper.append([note(f"a{number}") for number in range(3)])
     second = keeper.append([{"text": f"b{number}", "timestamp": "2031-04-13T09:00"} for number in range(2)])
     (keeper.folder.path / LEDGER / "notes.md").write_text("- by hand")
-    ids = [row.entry.id for row in keeper.pending({})]
+    ids = [row.entry.id for row in pending(keeper, {})]
     assert ids == [one.id for one in [*first, *second]]
-    assert [row.entry.text for row in keeper.pending({LOG: first[1].id})] == ["a2", "b0", "b1"]
-    assert [row.entry.text for row in keeper.pending({LOG: "unknown", "memory/2031-04-13.md": second[1].id})] == [
+    assert [row.entry.text for row in pending(keeper, {LOG: first[1].id})] == ["a2", "b0", "b1"]
+    assert [row.entry.text for row in pending(keeper, {LOG: "unknown", "memory/2031-04-13.md": second[1].id})] == [
         "a0",
         "a1",
         "a2",

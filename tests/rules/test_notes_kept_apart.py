@@ -20,6 +20,7 @@ from langgraph_memory.longterm.index import Index
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.sidework import run
 from tests.support.histories import THIRDS, ai, human
+from tests.support.ledgers import pending
 
 LOG = "memory/2031-04-12.md"
 NOON = datetime(2031, 4, 12, 12)
@@ -84,7 +85,7 @@ def test_what_is_true_again_after_a_merge_is_taken_in(keeper, minutes):
     keeper.append(note("Ada lives in Oslo.", minutes))
     merged(keeper, "- Ada lives in Oslo.\n")
     assert len(keeper.append(note("Ada lives in Rome.", 2 * minutes))) == 1
-    assert [row.entry.text for row in keeper.pending(keeper.state()["upto"])] == ["Ada lives in Rome."]
+    assert [row.entry.text for row in pending(keeper, keeper.state()["upto"])] == ["Ada lives in Rome."]
 
 
 def test_what_memory_says_is_said_again_behind_something_newer(keeper):
