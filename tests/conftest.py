@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import ssl
 import tempfile
@@ -36,7 +37,10 @@ ssl.SSLContext.load_verify_locations = lambda *_, **__: None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Temporary folders in memory where there is room: what thousands of databases wait for is the disk."""
+    """Temporary folders in memory where there is room: what thousands of databases wait for is the disk. And Ctrl-C."""
+    # Whoever is started in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     ours = not hasattr(config, "workerinput") and config.option.basetemp is None
     if ours and os.access(MEMORY_DISK, os.W_OK) and shutil.disk_usage(MEMORY_DISK).free > ROOM:
         config.option.basetemp = tempfile.mkdtemp(prefix="langgraph-memory-tests-", dir=MEMORY_DISK)
