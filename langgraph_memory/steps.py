@@ -24,7 +24,7 @@ from .context.learn import answering_model, observed
 from .context.leave import leaving, without
 from .context.memories import Reminder, remembering
 from .context.record import VERSION, Record, Scope, fitted, merge_records, read_scope, write_scope
-from .context.render import continued, render
+from .context.render import continued, render, shown_covered
 from .context.report import ContextReport, report
 from .context.summarize import Ask, Recipe, Rejected
 from .context.tokens import Calibration, TokenCounter, estimator_for, load_counter, ready_counter
@@ -222,7 +222,11 @@ class Stepper:
         """The view of `messages` under the part of `stored` that fits them, from the cache as far as it is there."""
         key = (place.thread, place.namespace)
         before = self._caches.known(key)
-        history = History.of(messages, counter, before.history if before else None)
+        if before is None:
+            history = History.of(messages, counter)
+        else:
+            shown = shown_covered(before.history, before.scope)
+            history = History.of(messages, counter, before.history, hidden=before.scope.covered, shown=shown)
         scope = fitted(stored, history)
         known = Known(history, scope, continued(*before, history, scope) if before else render(history, scope))
         self._caches.keep(key, known)

@@ -27,6 +27,9 @@ from .tokens import TokenCounter, count_message
 
 MEMO_SIZE = 16_384
 WATCHED = 100
+"""Newest messages that are compared in every respect."""
+TURNS = 8
+"""Calls in which all messages that are out of sight are looked at once."""
 Columns = tuple[list[str | None], list[Any], list[Any], list[Any]]
 """What makes messages the same messages: their ids, contents, calls and the calls they answer, each side by side, so
 that they are compared at once."""
@@ -62,10 +65,11 @@ class Looks:
     one of these, which then holds more than the older ones know of: it is only ever added to, at the end.
     """
 
-    __slots__ = ("_lock", "columns", "fields")
+    __slots__ = ("_lock", "_next", "columns", "fields")
 
     def __init__(self, fields: list[dict[str, Any]], columns: Columns) -> None:
         self.fields, self.columns = fields, columns
+        self._next = 0
         self._lock = threading.Lock()
 
     def over(self, messages: Sequence[BaseMessage]) -> Looks:
@@ -83,6 +87,19 @@ class Looks:
                 column += more
             grown.fields += fields
         return grown
+
+    def turn(self, size: int) -> tuple[int, int]:
+        """The range among the first `size` messages whose turn it is to be looked at."""
+        start = self._next if self._next < size else 0
+        self._next = end = min(size, start + max(WATCHED, -(-size // TURNS)))
+        return start, end
+
+    def contents_unchanged(self, start: int, end: int) -> bool:
+        """Whether the contents of messages start…end-1 are still as they were."""
+        fields, contents = self.fields, self.columns[1]
+        if (start, end) != (0, len(fields)):
+            fields, contents = fields[start:end], contents[start:end]
+        return list(map(_content, fields)) == contents
 
     def _front(self, size: int) -> Columns:
         ids, contents, calls, answered = self.columns
@@ -125,12 +142,24 @@ class History:
     """Token counts of messages that stand only in the view; a cache shared by the histories of a thread."""
 
     @classmethod
-    def of(cls, messages: Sequence[BaseMessage], counter: TokenCounter, previous: History | None = None) -> History:
-        """Derive the rows of `messages`, reusing those of `previous` for the part both share."""
+    def of(
+        cls,
+        messages: Sequence[BaseMessage],
+        counter: TokenCounter,
+        previous: History | None = None,
+        *,
+        hidden: int = 0,
+        shown: Sequence[int] = (),
+    ) -> History:
+        """Derive the rows of `messages`, reusing those of `previous` for the part both share.
+
+        The first `hidden` messages of `previous` are out of sight, but for those at the positions `shown`: a summary
+        stands for them. A change of these in place is found within `TURNS` calls, any other one in the next.
+        """
         if previous is None or previous.counter is not counter:
             previous = cls(counter)
         same = previous._has(messages)
-        shared = previous.shared_with(messages, same)
+        shared = previous.shared_with(messages, same, hidden, shown)
         if same and shared == len(messages) == len(previous):
             return previous
         looks = previous.looks if same else previous.looks.over(messages[:shared])
@@ -141,10 +170,12 @@ class History:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def shared_with(self, messages: Sequence[BaseMessage], same: bool | None = None) -> int:
+    def shared_with(
+        self, messages: Sequence[BaseMessage], same: bool | None = None, hidden: int = 0, shown: Sequence[int] = ()
+    ) -> int:
         """How many messages at the front of `messages` are those of this history; `same`: whether `_has` says so."""
         size = min(len(messages), len(self.messages))
-        if (self._has(messages) if same is None else same) and self._unchanged(size):
+        if (self._has(messages) if same is None else same) and self._unchanged(size, hidden, shown):
             return size
         return min(map(_front, self.looks.columns, _columns(list(map(_fields, messages[:size])))))
 
@@ -152,20 +183,21 @@ class History:
         """Whether one begins with the message objects of the other."""
         return all(map(is_, self.messages, messages))
 
-    def _unchanged(self, size: int) -> bool:
+    def _unchanged(self, size: int, hidden: int, shown: Sequence[int]) -> bool:
         """Whether the first `size` message objects are still as they were: cheaper than to compare all columns.
 
-        Contents are compared for all of them, as are ids where there were none; everything is for the newest, which is
-        where others write in place.
+        Contents are compared where they are in sight or it is their turn, ids where there were none; everything is for
+        the newest, which is where others write in place.
         """
-        ids, contents, calls, answered = self.looks.columns
-        fields, newest = self.looks.fields, slice(max(0, size - WATCHED), size)
-        if size < len(fields):
-            fields, contents = fields[:size], contents[:size]
+        looks, hidden = self.looks, min(hidden, size)
+        ids, contents, calls, answered = looks.columns
+        fields, newest = looks.fields, slice(max(0, size - WATCHED), size)
         near = fields[newest]
         return (
             all(map(is_, map(_fields, self.messages[newest]), near))
-            and list(map(_content, fields)) == contents
+            and looks.contents_unchanged(hidden, size)
+            and looks.contents_unchanged(*looks.turn(hidden))
+            and all(fields[position]["content"] == contents[position] for position in shown if position < size)
             and all(fields[position]["id"] is None for position in self.nameless if position < size)
             and list(map(_id, near)) == ids[newest]
             and [field.get("tool_calls") for field in near] == calls[newest]

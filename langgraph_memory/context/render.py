@@ -91,10 +91,14 @@ def continued(before: History, decided: Scope, view: View, history: History, sco
 
 def _goes_on(before: History, history: History, scope: Scope) -> bool:
     """Whether `history` is `before` and what was said since, and what is shown of it are still the same objects."""
-    covered = [position for position in history.systems if position < scope.covered]
-    pinned = [history.positions[key] for key in scope.summary.pin] if scope.summary else []
-    shown = (*covered, *pinned, *range(scope.covered, len(before)))
+    shown = (*shown_covered(history, scope), *range(scope.covered, len(before)))
     return history.continues(before) and all(history.messages[i] is before.messages[i] for i in shown)
+
+
+def shown_covered(history: History, scope: Scope) -> list[int]:
+    """Positions of covered messages that the view shows all the same: system messages and the pinned request."""
+    covered = [position for position in history.systems if position < scope.covered]
+    return covered + [history.positions[key] for key in scope.summary.pin] if scope.summary else covered
 
 
 def _head(history: History, scope: Scope) -> Iterator[Part]:

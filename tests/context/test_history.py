@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langgraph_memory.context.history import MEMO_SIZE, WATCHED, History
+from langgraph_memory.context.history import MEMO_SIZE, TURNS, WATCHED, History
 from langgraph_memory.context.tokens import MESSAGE_TOKENS, count_message
 from tests.support.histories import THIRDS, Remembering, ai, human, named, result, system
 
@@ -262,6 +263,34 @@ def test_a_change_in_place_far_from_the_end_is_seen(change: Any, at: int) -> Non
     assert rows(History.of(after, THIRDS, before)) == rows(History.of(copy.deepcopy(after), THIRDS))
 
 
+@pytest.mark.parametrize("at", [0, 1, WATCHED, 7 * WATCHED, 9 * WATCHED - 1])
+@pytest.mark.parametrize("change", [changed_in_place, block_changed_in_place])
+def test_a_change_in_place_out_of_sight_is_seen_when_its_turn_has_come(change: Any, at: int) -> None:
+    hidden = 9 * WATCHED
+    messages: list[BaseMessage] = [HumanMessage([{"type": "text", "text": f"berth {n}"}]) for n in range(hidden + 10)]
+    history = History.of(messages, THIRDS)
+    anew = rows(History.of(copy.deepcopy(change(messages, at)), THIRDS))
+    seen = []
+    for _ in range(TURNS):
+        history = History.of(messages, THIRDS, history, hidden=hidden)
+        seen.append(rows(history) == anew)
+    assert seen == sorted(seen) and seen[-1]
+
+
+@pytest.mark.parametrize("at", [0, 5, 60, 89, 90, 99])
+def test_a_change_in_place_in_sight_is_seen_at_once(at: int) -> None:
+    messages: list[BaseMessage] = [HumanMessage(f"berth {n}") for n in range(10 * WATCHED)]
+    hidden = 9 * WATCHED
+    shown = (at,) if at < 90 else ()
+    place = at if at < 90 else hidden + 10 * (at - 90)
+    history = History.of(messages, THIRDS)
+    for _ in range(TURNS - 2):
+        history = History.of(messages, THIRDS, history, hidden=hidden, shown=shown)
+    messages[place].content = "changed in place"
+    seen = History.of(messages, THIRDS, history, hidden=hidden, shown=shown)
+    assert rows(seen) == rows(History.of(copy.deepcopy(messages), THIRDS))
+
+
 @pytest.mark.parametrize("change", [removed, edited, inserted, changed_in_place])
 def test_the_front_that_is_shared_is_found(change: Any) -> None:
     messages = conversation()
@@ -287,6 +316,47 @@ def test_any_sequence_of_changes_gives_the_rows_made_anew(steps: list[tuple[str,
             messages = globals()[step](list(messages), at % len(messages))
         history = History.of(messages, THIRDS, history)
         assert rows(history) == rows(History.of(messages, THIRDS))
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6), st.integers(1, 3)), max_size=25))
+def test_histories_that_branched_keep_their_own_rows(steps: list[tuple[int, int, int]]) -> None:
+    kept = [History.of([], THIRDS)]
+    for number, (which, back, more) in enumerate(steps):
+        previous = kept[which % len(kept)]
+        front = previous.messages[: max(0, len(previous) - back)]
+        said = [HumanMessage(f"{number} {n}", id=f"{number}-{n}") for n in range(more)]
+        kept.append(History.of((*front, *said), THIRDS, previous))
+    for history in kept:
+        assert rows(history) == rows(History.of(copy.deepcopy(history.messages), THIRDS))
+        assert History.of(history.messages, THIRDS, history) is history
+
+
+def test_threads_that_go_on_from_one_history_at_once_get_rows_of_their_own() -> None:
+    start = History.of([human(f"berth {n}", f"m{n}") for n in range(50)], THIRDS)
+
+    def grow(worker: int) -> History:
+        history = start
+        for n in range(60):
+            history = History.of((*history.messages, human(f"{worker} {n}", f"{worker}-{n}")), THIRDS, history)
+        return history
+
+    with ThreadPoolExecutor(8) as pool:
+        for history in pool.map(grow, range(8)):
+            assert rows(history) == rows(History.of(copy.deepcopy(history.messages), THIRDS))
+
+
+class Unreadable:
+    """Something foreign in a content, which neither a copy nor a comparison reaches."""
+
+    def __deepcopy__(self, _: Any) -> Any:
+        raise TypeError("not copied")
+
+
+def test_what_cannot_be_copied_is_derived_anew_each_time() -> None:
+    messages: list[BaseMessage] = [human("Hello"), human("x")]
+    messages[1].content = [{"type": "foreign", "value": Unreadable()}]  # type: ignore[list-item]
+    history = History.of(messages, THIRDS)
+    assert history.shared_with(messages) == 1
 
 
 # Messages that stand only in the view
