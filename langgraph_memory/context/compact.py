@@ -17,7 +17,7 @@ from ..config import CompactionConfig
 from .artifacts import artifacts, merge_artifacts
 from .budget import TokenBudget
 from .extract import extract
-from .groups import Pairing, is_closable, request_run, units
+from .groups import Pairing, is_closable, request_run, says, units
 from .history import History
 from .record import Scope, Summary
 from .render import View, artifacts_text, summary_text
@@ -141,7 +141,7 @@ def _exceeds(tokens: int, messages: int, turns: int, budget: TokenBudget, config
 
 def _opens_turn(messages: Sequence[BaseMessage], position: int) -> bool:
     before = messages[position - 1] if position else None
-    return isinstance(messages[position], HumanMessage) and not isinstance(before, HumanMessage)
+    return says(messages[position]) and not (before and says(before))
 
 
 def _waits(pairing: Pairing, first: int, end: int) -> bool:
@@ -155,7 +155,7 @@ def _cut(history: History, scope: Scope, sizes: Sequence[int], end: int, budget:
     end = _behind_humans(messages, sizes, end)
     first, last = request_run(messages, end)
     size = history.span(first, last)
-    needed = not any(isinstance(message, HumanMessage) for message in messages[end:])
+    needed = not any(map(says, messages[end:]))
     pin = tuple(range(first, last)) if needed or size <= budget.keep // 4 or last == end else ()
     frees = sum(sizes[scope.covered : end]) - sum(sizes[position] for position in pin if position >= scope.covered)
     before = {history.positions[key] for key in scope.summary.pin} if scope.summary else set()

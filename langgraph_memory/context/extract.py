@@ -13,9 +13,10 @@ repeated extraction keeps its size and forgets the oldest details first.
 import re
 from collections.abc import Iterable, Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
 from .artifacts import error_lines
+from .groups import says
 from .text import clean_text, message_text, one_line, preview, to_json
 
 NOTE = "(extracted without a model)"
@@ -45,7 +46,7 @@ def extract(messages: Sequence[BaseMessage], previous: str, max_chars: int) -> s
     Blank only where neither has anything to say. Below 120 characters it is one line about the latest request.
     """
     intent, asked, old = _take_apart(clean_text(previous))
-    requests = [text for message in messages if isinstance(message, HumanMessage) and (text := _text(message))]
+    requests = [text for message in messages if says(message) and (text := _text(message))]
     first = intent or "".join(requests[:1])
     latest = "".join(requests[-1:]) or asked
     if asked not in ("", latest):
@@ -118,7 +119,7 @@ def _bullets(messages: Sequence[BaseMessage], first: str, latest: str) -> list[s
     bullets: list[str] = []
     for message in reversed(messages):
         text = _text(message)
-        if isinstance(message, HumanMessage) and text not in ("", first, latest):
+        if says(message) and text not in ("", first, latest):
             bullets.append(_bullet("user", text))
         elif isinstance(message, AIMessage) and text and statements:
             statements -= 1
@@ -142,7 +143,7 @@ def _steps(messages: Sequence[BaseMessage]) -> list[str]:
         elif isinstance(message, AIMessage) and message.tool_calls:
             steps = [_step(call, results.get(call["id"] or "")) for call in message.tool_calls[:_MAX_CALLS]]
             break
-    if messages and isinstance(messages[-1], HumanMessage) and _text(messages[-1]):
+    if messages and says(messages[-1]) and _text(messages[-1]):
         steps.append("- the latest request has no answer yet")
     return steps
 

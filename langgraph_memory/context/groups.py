@@ -4,7 +4,8 @@ Providers refuse a request in which a call has no result, or a result no call. P
 message by position and id together: a result answers the nearest assistant message before it that asked under its id,
 and only if that call is still open. So ids used again in later rounds, parallel calls, results that come late and
 results whose call is gone all have one right answer. The empty id of some local servers is an id like any other: its
-results answer the calls of the nearest assistant message in order.
+results answer the calls of the nearest assistant message in order. In Anthropic's form results are blocks of human
+messages; such a message answers one assistant message at most, and may say something besides.
 
 A *unit* is the smallest range of messages that can be cut off without parting such a pair.
 """
@@ -22,6 +23,7 @@ KIND, NOTIFICATION = "lgm_kind", "notification"
 COMPUTER = "computer_call"
 """The type of a block that calls OpenAI's computer tool, and the name of that call, which has none."""
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
+RESULT = "tool_result"
 CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
 """Items of OpenAI's Responses: what answers them names their `call_id`."""
 
@@ -49,6 +51,8 @@ class Pairing:
     """Position of an assistant message -> its calls without a result."""
     orphans: set[int] = field(default_factory=set)
     """Positions of results that answer nothing."""
+    strays: dict[int, frozenset[int]] = field(default_factory=dict)
+    """Position of a human message -> which blocks of its content are results that answer nothing."""
 
     def joined(self, later: Pairing) -> Pairing:
         """These pairs and those of the messages behind, which reach over only where a call here is unanswered."""
@@ -58,7 +62,12 @@ class Pairing:
             self.owner | later.owner,
             later.unanswered,
             self.orphans | later.orphans,
+            self.strays | later.strays,
         )
+
+
+Asked = dict[str, tuple[int, list[Call]]]
+"""Id of a call -> the newest assistant message that asked under it, and its calls that are still open."""
 
 
 def calls_of(message: BaseMessage) -> list[Call]:
@@ -92,7 +101,7 @@ def _block_call(block: dict[str, Any]) -> Call:
 def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
     """Pair calls and results among messages start…; what stands before `start` does not exist for it."""
     pairing = Pairing()
-    asked: dict[str, tuple[int, list[Call]]] = {}
+    asked: Asked = {}
     for position in range(start, len(messages)):
         message = messages[position]
         if isinstance(message, AIMessage):
@@ -104,20 +113,60 @@ def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
                     if call.id is not None:
                         asked[call.id][1].append(call)
         elif isinstance(message, ToolMessage):
-            _answer(pairing, asked, position, message.tool_call_id)
+            if not _answer(pairing, asked, position, message.tool_call_id):
+                pairing.orphans.add(position)
+        elif (blocks := result_blocks(message)) and (strays := _answer_all(pairing, asked, messages, position, blocks)):
+            pairing.strays[position] = strays
     pairing.unanswered = {position: calls for position, calls in pairing.unanswered.items() if calls}
     return pairing
 
 
-def _answer(pairing: Pairing, asked: dict[str, tuple[int, list[Call]]], position: int, call_id: str) -> None:
+def _answer(pairing: Pairing, asked: Asked, position: int, call_id: str) -> bool:
+    """Let the message at `position` answer an open call; whether there is one, of the message it answers already."""
     owner, open_calls = asked.get(call_id, (-1, []))
-    if not open_calls:
-        pairing.orphans.add(position)
-        return
+    before = pairing.owner.get(position)
+    if not open_calls or (before is not None and before[0] != owner):
+        return False
     call = open_calls.pop(0)
     pairing.unanswered[owner].remove(call)
     pairing.owner[position] = owner, call
-    pairing.results.setdefault(owner, []).append(position)
+    if before is None:
+        pairing.results.setdefault(owner, []).append(position)
+    return True
+
+
+def _answer_all(
+    pairing: Pairing, asked: Asked, messages: Sequence[BaseMessage], position: int, blocks: dict[int, str]
+) -> frozenset[int]:
+    """As `_answer`, for the result blocks of a human message; those that answer nothing.
+
+    No result may stand behind what a person says, so who said something besides results was the last to answer so.
+    """
+
+    def answers(call_id: str) -> bool:
+        owner = asked.get(call_id, (-1, []))[0]
+        ended = any(says(messages[other]) for other in pairing.results.get(owner, ()) if other != position)
+        return not ended and _answer(pairing, asked, position, call_id)
+
+    return frozenset(at for at, call_id in blocks.items() if not answers(call_id))
+
+
+def result_blocks(message: BaseMessage) -> dict[int, str]:
+    """Which blocks of a human message are results of tools -> the ids of the calls they answer."""
+    content: Any = message.content
+    if not isinstance(message, HumanMessage) or isinstance(content, str):
+        return {}
+    return {at: str(block.get("tool_use_id")) for at, block in enumerate(content) if is_result(block)}
+
+
+def is_result(block: Any) -> bool:
+    """Whether a content block is a result in Anthropic's form."""
+    return isinstance(block, dict) and block.get("type") == RESULT
+
+
+def says(message: BaseMessage) -> bool:
+    """Whether a message is of a person, be it that results of tools stand in it too."""
+    return isinstance(message, HumanMessage) and not (message.content and all(map(is_result, message.content)))
 
 
 def is_closable(calls: Sequence[Call]) -> bool:
@@ -151,10 +200,10 @@ def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tupl
     while last >= 0 and not _asks(messages[last]):
         last -= 1
     first = last
-    while first > 0 and isinstance(messages[first - 1], HumanMessage):
+    while first > 0 and says(messages[first - 1]):
         first -= 1
     return (first, last + 1) if last >= 0 else (0, 0)
 
 
 def _asks(message: BaseMessage) -> bool:
-    return isinstance(message, HumanMessage) and message.additional_kwargs.get(KIND) != NOTIFICATION
+    return says(message) and message.additional_kwargs.get(KIND) != NOTIFICATION

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from .groups import request_run
+from .groups import is_result, request_run
 from .history import History
 from .record import Remembered, Scope
 
@@ -68,14 +68,15 @@ def behind(remembered: Remembered | None, positions: Mapping[str, int], covered:
 
 
 def with_block(message: BaseMessage, block: str) -> BaseMessage:
-    """The message with a text in front of what it says."""
+    """The message with a text in front of what it says, but behind results of tools, which have to come first."""
     content = message.content
     if isinstance(content, str):
         # An empty text block is refused where an empty text is not.
         said: list[Any] = [{"type": "text", "text": content}] if content else []
     else:
         said = content
-    return message.model_copy(update={"content": [{"type": "text", "text": block}, *said]})
+    start = next((at for at, one in enumerate(said) if not is_result(one)), len(said))
+    return message.model_copy(update={"content": [*said[:start], {"type": "text", "text": block}, *said[start:]]})
 
 
 def with_curated(messages: Sequence[BaseMessage], block: str) -> list[BaseMessage]:

@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ..config import PruningConfig
-from .groups import Pairing
+from .groups import Pairing, is_result, result_blocks
 from .history import History
 from .record import Scope, Watermark
 from .text import CUSTOM_OUTPUT, document_text, hard_clear, soft_trim
@@ -32,7 +32,8 @@ CLEAR = 0
 
 def shorten(message: BaseMessage, limit: int) -> BaseMessage:
     """`message` with its text cut to `limit` characters, marker included; the same object where nothing changes."""
-    content = _shortened(message.content, limit, message.id)
+    shortened = _with_results if result_blocks(message) else _shortened
+    content = shortened(message.content, limit, message.id)
     return message if content is message.content else message.model_copy(update={"content": content})
 
 
@@ -40,6 +41,15 @@ def _shortened(content: Any, limit: int, ref: str | None) -> Any:
     text = content_text(content)
     cut = _cut(text, limit, ref)
     return content if cut == text else with_text(content, cut)
+
+
+def _with_results(content: Any, limit: int, ref: str | None) -> Any:
+    """Results of tools, each cut by itself, and what is said besides."""
+    results = [block for block in content if is_result(block)]
+    besides = [block for block in content if not is_result(block)]
+    cut = [{**block, "content": _shortened(block.get("content") or "", limit, ref)} for block in results]
+    short = [*cut, *_shortened(besides, limit, ref)]
+    return content if short == [*results, *besides] else short
 
 
 def content_text(content: Any) -> str:

@@ -158,6 +158,8 @@ class Reasons:
         message, pairing = self._history.messages[position], self._view.pairing
         if isinstance(message, ToolMessage):
             return "a result whose call is not there" if position in pairing.orphans else "the result of a broken call"
+        if position in pairing.strays:
+            return "results of tools whose calls are not there"
         if isinstance(message, AIMessage) and not is_closable(pairing.calls.get(position, ())):
             return "one of its calls has no id or no name, so that no result could answer it"
         return "it has neither text nor calls"

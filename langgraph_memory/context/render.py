@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from .groups import COMPUTER, Call, Pairing, is_closable, pair
+from .groups import COMPUTER, Call, Pairing, is_closable, is_result, pair, result_blocks
 from .history import History
 from .memories import with_block, with_curated
 from .prune import Pruner, shorten
@@ -26,6 +26,7 @@ from .truncate import truncate
 Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 
 KEY_CHARS = 80
+NO_BLOCKS: frozenset[int] = frozenset()
 BLOCK_TOKENS = 4
 """What one more block of a message takes beside its text."""
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
@@ -116,16 +117,31 @@ def _tail(history: History, scope: Scope, pairing: Pairing, start: int) -> Itera
     pruner = Pruner(scope, history, pairing)
     for position in range(start, len(history)):
         message = history.messages[position]
-        if isinstance(message, ToolMessage):
+        if isinstance(message, ToolMessage) or position in pairing.owner:
             continue
         if not isinstance(message, AIMessage):
-            yield _part(history, pruner, position)
+            yield from _said(history, pruner, position, pairing.strays.get(position, NO_BLOCKS))
         elif calls := pairing.calls.get(position):
             if is_closable(calls) and not _needs_screen(pairing, position):
                 yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
+            else:
+                for result in pairing.results.get(position, ()):
+                    yield from _beside(history, pruner, result)
         elif not _is_blank(message):
             yield Part(message, "ai", history.tokens[position], position)
+
+
+def _said(history: History, pruner: Pruner, position: int, strays: frozenset[int]) -> Iterator[Part]:
+    """A message without the blocks `strays`, if there are others."""
+    if not strays or len(strays) < len(history.messages[position].content):
+        yield _part(history, pruner, position, strays)
+
+
+def _beside(history: History, pruner: Pruner, position: int) -> Iterator[Part]:
+    """What a human message says beside results whose call is not sent."""
+    if blocks := result_blocks(history.messages[position]):
+        yield from _said(history, pruner, position, frozenset(blocks))
 
 
 def _calling(history: History, scope: Scope, position: int, message: AIMessage) -> Part:
@@ -143,25 +159,38 @@ def _needs_screen(pairing: Pairing, position: int) -> bool:
 
 
 def _results(history: History, pruner: Pruner, pairing: Pairing, position: int) -> Iterator[Part]:
-    for result in pairing.results.get(position, ()):
-        yield _part(history, pruner, result)
+    results = pairing.results.get(position, ())
+    said = [result for result in results if isinstance(history.messages[result], HumanMessage)]
+    for result in results:
+        if result not in said:
+            yield _part(history, pruner, result)
     for number, call in enumerate(pairing.unanswered.get(position, ())):
         custom = _is_custom(history.messages[position], call)
         message = _synthetic(history.keys[position], number, call, custom)
         yield Part(message, "tool", history.cost((call, custom), message))
+    # What a person says besides has to stand behind all results.
+    for result in said:
+        yield _part(history, pruner, result, pairing.strays.get(result, NO_BLOCKS))
 
 
-def _part(history: History, pruner: Pruner, position: int) -> Part:
+def _part(history: History, pruner: Pruner, position: int, strays: frozenset[int] = NO_BLOCKS) -> Part:
     message = history.messages[position]
+    said = _without(message, strays) if strays else message
     limit = pruner.limit(position)
-    short = message if limit is None else shorten(message, limit)
-    if limit is None or short is message:
+    short = said if limit is None else shorten(said, limit)
+    if short is message:
         part = Part(message, source_of(message), history.tokens[position], position)
     else:
-        tokens = history.cost((history.digests[position], limit), short)
-        part = Part(short, source_of(message), tokens, position, limit)
+        what = (history.digests[position], limit)
+        tokens = history.cost((*what, strays) if strays else what, short)
+        part = Part(short, source_of(message), tokens, position, None if short is said else limit)
     block = pruner.recalled.get(history.keys[position]) if pruner.recalled else None
     return part if block is None else _reminding(history, part, block)
+
+
+def _without(message: BaseMessage, strays: frozenset[int]) -> BaseMessage:
+    content = [block for at, block in enumerate(message.content) if at not in strays]
+    return message.model_copy(update={"content": content})
 
 
 def _reminding(history: History, part: Part, block: str) -> Part:
@@ -227,7 +256,7 @@ def summary_message(history: History, summary: Summary, scope: Scope) -> HumanMe
         block
         for key in summary.pin
         for block in _blocks(history.messages[history.positions[key]], scope.trims.get(key))
-        if _has_content(block)
+        if _has_content(block) and not is_result(block)
     ]
     content: Any = [{"type": "text", "text": text}, *pinned] if pinned else text
     return HumanMessage(content, id=f"summary-{summary.digest}")

@@ -23,10 +23,11 @@ from hashlib import blake2b
 from typing import Any, Literal
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 
 from ..cache import Guarded, ProcessCache, SummaryCache
 from ..config import FlushConfig
+from ..context.groups import says
 from ..context.text import clean_text
 from ..context.tokens import TokenCounter
 from ..context.verdict import Rejected
@@ -360,7 +361,7 @@ class Flush:
         found: list[dict[str, Any]] = []
         for position in chunk.positions:
             message = self._rows.messages[position]
-            if isinstance(message, HumanMessage):
+            if says(message):
                 found += (
                     self._entry(
                         redact(one.text),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from ..context.groups import says
 from . import driver, tables, tree
 from .copies import Copy, Kept
 from .fold import Step, as_messages, gone, keyed, said
@@ -210,7 +211,7 @@ def own_writes(writes: Iterable[tuple[str, str, Any]], channel: str) -> list[Any
 
 def turns(messages: Iterable[BaseMessage]) -> int:
     """How many runs of human messages there are."""
-    return runs(isinstance(message, HumanMessage) for message in messages)
+    return runs(map(says, messages))
 
 
 def runs(human: Iterable[bool]) -> int:
