@@ -65,7 +65,7 @@ class Overheads:
     def of(self, spec: Spec, counter: TokenCounter) -> Overhead:
         """Raw tokens of what `spec` adds to every request."""
         system = spec.system_message
-        key = (id(counter), tuple(map(id, spec.schemas)), repr(system.content) if system else None)
+        key = (id(counter), tuple(map(_look, spec.schemas)), repr(system.content) if system else None)
         with self._lock:
             known = self._counted.get(key)
         if known:
@@ -79,6 +79,18 @@ class Overheads:
             if len(self._counted) > SPECS:
                 self._counted.popitem(last=False)
         return overhead
+
+
+def _look(tool: Any) -> Hashable:
+    """What tells a tool from others and from itself before: descriptions and schemas may be replaced in place."""
+    if isinstance(tool, dict):
+        return id(tool), repr(tool)
+    return (
+        id(tool),
+        getattr(tool, "name", None),
+        getattr(tool, "description", None),
+        id(getattr(tool, "args_schema", 0)),
+    )
 
 
 class MemoryNode(Runnable[Any, Any]):

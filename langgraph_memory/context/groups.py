@@ -7,12 +7,15 @@ results whose call is gone all have one right answer. The empty id of some local
 results answer the calls of the nearest assistant message in order. In Anthropic's form results are blocks of human
 messages; such a message answers one assistant message at most, and may say something besides.
 
+What the provider runs or asks for itself is linked by blocks as well: a `server_tool_use` and the result that may stand
+in a later assistant message, a request for approval and the answer in a human one. Those stay where they are.
+
 A *unit* is the smallest range of messages that can be cut off without parting such a pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +27,19 @@ COMPUTER = "computer_call"
 """The type of a block that calls OpenAI's computer tool, and the name of that call, which has none."""
 _CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
 RESULT = "tool_result"
+_OPENING = {
+    **dict.fromkeys(["server_tool_use", "server_tool_call", "mcp_tool_use", "mcp_approval_request"], "id"),
+    **dict.fromkeys(["apply_patch_call", "tool_search_call", "shell_call", "local_shell_call"], "call_id"),
+}
+"""Types of blocks that something of the provider's begins with, and where its name stands."""
+_CLOSING = {
+    "server_tool_result": "tool_call_id",
+    "mcp_approval_response": "approval_request_id",
+    **dict.fromkeys(
+        ["apply_patch_call_output", "tool_search_output", "shell_call_output", "local_shell_call_output"], "call_id"
+    ),
+}
+"""Types of blocks that it ends with; those of Anthropic's server tools all end with `_tool_result`."""
 CALL_ITEMS = frozenset({"function_call", "custom_tool_call", COMPUTER})
 """Items of OpenAI's Responses: what answers them names their `call_id`."""
 
@@ -52,7 +68,11 @@ class Pairing:
     orphans: set[int] = field(default_factory=set)
     """Positions of results that answer nothing."""
     strays: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Position of a human message -> which blocks of its content are results that answer nothing."""
+    """Position of a message -> which blocks of its content answer nothing."""
+    links: dict[int, int] = field(default_factory=dict)
+    """Position of a message -> of the last one that closes what was opened there."""
+    opened: dict[str, int] = field(default_factory=dict)
+    """Name of what is not closed yet -> position of the message that opened it."""
 
     def joined(self, later: Pairing) -> Pairing:
         """These pairs and those of the messages behind, which reach over only where a call here is unanswered."""
@@ -63,6 +83,8 @@ class Pairing:
             later.unanswered,
             self.orphans | later.orphans,
             self.strays | later.strays,
+            self.links | later.links,
+            later.opened,
         )
 
 
@@ -115,8 +137,10 @@ def pair(messages: Sequence[BaseMessage], start: int = 0) -> Pairing:
         elif isinstance(message, ToolMessage):
             if not _answer(pairing, asked, position, message.tool_call_id):
                 pairing.orphans.add(position)
-        elif (blocks := result_blocks(message)) and (strays := _answer_all(pairing, asked, messages, position, blocks)):
-            pairing.strays[position] = strays
+        elif blocks := result_blocks(message):
+            _note_strays(pairing, position, _answer_all(pairing, asked, messages, position, blocks))
+        if isinstance(message.content, list):
+            _note_strays(pairing, position, _link(pairing, position, message.content))
     pairing.unanswered = {position: calls for position, calls in pairing.unanswered.items() if calls}
     return pairing
 
@@ -143,12 +167,43 @@ def _answer_all(
     No result may stand behind what a person says, so who said something besides results was the last to answer so.
     """
 
-    def answers(call_id: str) -> bool:
+    def answered(call_id: str) -> bool:
         owner = asked.get(call_id, (-1, []))[0]
         ended = any(says(messages[other]) for other in pairing.results.get(owner, ()) if other != position)
         return not ended and _answer(pairing, asked, position, call_id)
 
-    return frozenset(at for at, call_id in blocks.items() if not answers(call_id))
+    return frozenset(at for at, call_id in blocks.items() if not answered(call_id))
+
+
+def _link(pairing: Pairing, position: int, content: Sequence[Any]) -> frozenset[int]:
+    """Note what the blocks of a message open and close; the ones that close nothing."""
+    strays = set()
+    for at, block in enumerate(content):
+        if (name := _named(block, _OPENING)) is not None:
+            pairing.opened[name] = position
+        elif (name := _named(block, _CLOSING)) is not None:
+            start = pairing.opened.pop(name, None)
+            if start is None:
+                strays.add(at)
+            elif start < position:
+                pairing.links[start] = position
+    return frozenset(strays)
+
+
+def _named(block: Any, types: Mapping[str, str]) -> str | None:
+    """The name that a block of one of these types bears, if it is one."""
+    if not isinstance(block, dict):
+        return None
+    kind = str(block.get("type"))
+    key = types.get(kind)
+    if key is None and types is _CLOSING and kind.endswith("_tool_result"):
+        key = "tool_use_id"
+    return str(block[key]) if key is not None and block.get(key) else None
+
+
+def _note_strays(pairing: Pairing, position: int, strays: frozenset[int]) -> None:
+    if strays:
+        pairing.strays[position] = pairing.strays.get(position, frozenset()) | strays
 
 
 def result_blocks(message: BaseMessage) -> dict[int, str]:
@@ -164,9 +219,14 @@ def is_result(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == RESULT
 
 
+def answers(block: Any) -> bool:
+    """Whether a content block of a human message stands there for a program: a result or the end of a link."""
+    return is_result(block) or _named(block, _CLOSING) is not None
+
+
 def says(message: BaseMessage) -> bool:
     """Whether a message is of a person, be it that results of tools stand in it too."""
-    return isinstance(message, HumanMessage) and not (message.content and all(map(is_result, message.content)))
+    return isinstance(message, HumanMessage) and not (message.content and all(map(answers, message.content)))
 
 
 def is_closable(calls: Sequence[Call]) -> bool:
@@ -183,6 +243,7 @@ def units(messages: Sequence[BaseMessage], pairing: Pairing, start: int = 0) -> 
         while position < end:
             results = pairing.results.get(position)
             end = max(end, results[-1] + 1) if results else end
+            end = max(end, pairing.links.get(position, -1) + 1)
             position += 1
         while end < len(messages) and end in pairing.orphans:
             end += 1

@@ -27,7 +27,7 @@ from .tokens import TokenCounter, count_message
 
 MEMO_SIZE = 16_384
 WATCHED = 100
-"""Newest messages that are compared in every respect."""
+"""Newest messages whose ids are compared too."""
 TURNS = 8
 """Calls in which all messages that are out of sight are looked at once."""
 Columns = tuple[list[str | None], list[Any], list[Any], list[Any]]
@@ -94,12 +94,17 @@ class Looks:
         self._next = end = min(size, start + max(WATCHED, -(-size // TURNS)))
         return start, end
 
-    def contents_unchanged(self, start: int, end: int) -> bool:
-        """Whether the contents of messages start…end-1 are still as they were."""
-        fields, contents = self.fields, self.columns[1]
+    def unchanged(self, start: int, end: int) -> bool:
+        """Whether messages start…end-1 still say and call what they did."""
+        fields, (_, contents, calls, answered) = self.fields, self.columns
         if (start, end) != (0, len(fields)):
             fields, contents = fields[start:end], contents[start:end]
-        return list(map(_content, fields)) == contents
+            calls, answered = calls[start:end], answered[start:end]
+        return (
+            list(map(_content, fields)) == contents
+            and [field.get("tool_calls") for field in fields] == calls
+            and [field.get("tool_call_id") for field in fields] == answered
+        )
 
     def _front(self, size: int) -> Columns:
         ids, contents, calls, answered = self.columns
@@ -186,22 +191,19 @@ class History:
     def _unchanged(self, size: int, hidden: int, shown: Sequence[int]) -> bool:
         """Whether the first `size` message objects are still as they were: cheaper than to compare all columns.
 
-        Contents are compared where they are in sight or it is their turn, ids where there were none; everything is for
-        the newest, which is where others write in place.
+        Those are compared that are in sight or whose turn it is; ids where there were none, and for the newest, which
+        is where others write in place.
         """
         looks, hidden = self.looks, min(hidden, size)
-        ids, contents, calls, answered = looks.columns
-        fields, newest = looks.fields, slice(max(0, size - WATCHED), size)
+        ids, fields, newest = looks.columns[0], looks.fields, slice(max(0, size - WATCHED), size)
         near = fields[newest]
         return (
             all(map(is_, map(_fields, self.messages[newest]), near))
-            and looks.contents_unchanged(hidden, size)
-            and looks.contents_unchanged(*looks.turn(hidden))
-            and all(fields[position]["content"] == contents[position] for position in shown if position < size)
+            and looks.unchanged(hidden, size)
+            and looks.unchanged(*looks.turn(hidden))
+            and all(looks.unchanged(position, position + 1) for position in shown if position < size)
             and all(fields[position]["id"] is None for position in self.nameless if position < size)
             and list(map(_id, near)) == ids[newest]
-            and [field.get("tool_calls") for field in near] == calls[newest]
-            and [field.get("tool_call_id") for field in near] == answered[newest]
         )
 
     def _over(self, messages: Sequence[BaseMessage], looks: Looks) -> History:

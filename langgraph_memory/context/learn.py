@@ -43,7 +43,7 @@ def observed(history: History, scope: Scope, view: View, model: str) -> Calibrat
     found: list[tuple[str | None, int, int]] = []
     for part in reversed(view.parts):
         behind += part.tokens
-        message = part.message
+        message = history.messages[part.position] if part.position >= 0 else part.message
         if not isinstance(message, AIMessage):
             continue
         if part.position <= at:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from .groups import COMPUTER, Call, Pairing, is_closable, is_result, pair, result_blocks
+from .groups import COMPUTER, Call, Pairing, answers, is_closable, pair, result_blocks
 from .history import History
 from .memories import with_block, with_curated
 from .prune import Pruner, shorten
@@ -25,6 +25,7 @@ from .truncate import truncate
 
 Source = Literal["system", "summary", "human", "ai", "tool", "other"]
 
+M = TypeVar("M", bound=BaseMessage)
 KEY_CHARS = 80
 NO_BLOCKS: frozenset[int] = frozenset()
 BLOCK_TOKENS = 4
@@ -81,8 +82,13 @@ def continued(before: History, decided: Scope, view: View, history: History, sco
     """As `render`, but made from `view`, that of `before` under `decided`, where nothing in that has to change."""
     if history is before and scope.shows == decided.shows:
         return view
-    # A call without a result may have got one.
-    if view.pairing.unanswered or scope.shows != decided.shows or not _goes_on(before, history, scope):
+    # A call without a result may have got one, and what was open may have been closed.
+    if (
+        view.pairing.unanswered
+        or view.pairing.opened
+        or scope.shows != decided.shows
+        or not _goes_on(before, history, scope)
+    ):
         return render(history, scope)
     pairing = view.pairing.joined(pair(history.messages, len(before)))
     new = list(_tail(history, scope, pairing, len(before)))
@@ -122,14 +128,15 @@ def _tail(history: History, scope: Scope, pairing: Pairing, start: int) -> Itera
         if not isinstance(message, AIMessage):
             yield from _said(history, pruner, position, pairing.strays.get(position, NO_BLOCKS))
         elif calls := pairing.calls.get(position):
+            message = _without(message, pairing.strays.get(position, NO_BLOCKS))
             if is_closable(calls) and not _needs_screen(pairing, position):
                 yield _calling(history, scope, position, message)
                 yield from _results(history, pruner, pairing, position)
             else:
                 for result in pairing.results.get(position, ()):
                     yield from _beside(history, pruner, result)
-        elif not _is_blank(message):
-            yield Part(message, "ai", history.tokens[position], position)
+        elif not _is_blank(message := _without(message, pairing.strays.get(position, NO_BLOCKS))):
+            yield _ai(history, position, message)
 
 
 def _said(history: History, pruner: Pruner, position: int, strays: frozenset[int]) -> Iterator[Part]:
@@ -146,11 +153,19 @@ def _beside(history: History, pruner: Pruner, position: int) -> Iterator[Part]:
 
 def _calling(history: History, scope: Scope, position: int, message: AIMessage) -> Part:
     """A message that calls tools, its arguments cut where that was decided."""
-    whole, old = Part(message, "ai", history.tokens[position], position), scope.arguments
+    whole, old = _ai(history, position, message), scope.arguments
     if old is None or position > history.positions[old.upto] or (short := truncate(message, old.limit)) is message:
         return whole
-    tokens = history.cost((history.digests[position], "arguments", old.limit), short)
+    tokens = history.cost((history.digests[position], "arguments", old.limit, whole.tokens), short)
     return whole._replace(message=short, tokens=tokens, limit=old.limit)
+
+
+def _ai(history: History, position: int, message: AIMessage) -> Part:
+    """An assistant message, as it stands in the history or without some blocks."""
+    if message is history.messages[position]:
+        return Part(message, "ai", history.tokens[position], position)
+    tokens = history.cost((history.digests[position], "without", len(message.content)), message)
+    return Part(message, "ai", tokens, position)
 
 
 def _needs_screen(pairing: Pairing, position: int) -> bool:
@@ -175,7 +190,7 @@ def _results(history: History, pruner: Pruner, pairing: Pairing, position: int) 
 
 def _part(history: History, pruner: Pruner, position: int, strays: frozenset[int] = NO_BLOCKS) -> Part:
     message = history.messages[position]
-    said = _without(message, strays) if strays else message
+    said = _without(message, strays)
     limit = pruner.limit(position)
     short = said if limit is None else shorten(said, limit)
     if short is message:
@@ -188,7 +203,10 @@ def _part(history: History, pruner: Pruner, position: int, strays: frozenset[int
     return part if block is None else _reminding(history, part, block)
 
 
-def _without(message: BaseMessage, strays: frozenset[int]) -> BaseMessage:
+def _without(message: M, strays: frozenset[int]) -> M:
+    """The message without these blocks of its content."""
+    if not strays:
+        return message
     content = [block for at, block in enumerate(message.content) if at not in strays]
     return message.model_copy(update={"content": content})
 
@@ -256,7 +274,7 @@ def summary_message(history: History, summary: Summary, scope: Scope) -> HumanMe
         block
         for key in summary.pin
         for block in _blocks(history.messages[history.positions[key]], scope.trims.get(key))
-        if _has_content(block) and not is_result(block)
+        if _has_content(block) and not answers(block)
     ]
     content: Any = [{"type": "text", "text": text}, *pinned] if pinned else text
     return HumanMessage(content, id=f"summary-{summary.digest}")

@@ -12,7 +12,7 @@ All sizes are characters (code points).
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -32,6 +32,8 @@ _HIDDEN = frozenset(
         "tool_call_chunk",
         "invalid_tool_call",
         "function_call",
+        "custom_tool_call",
+        "computer_call",
         "server_tool_use",
         "server_tool_call",
         "server_tool_call_chunk",
@@ -52,9 +54,28 @@ _MEDIA = {
     "media": "[file]",
     "container_upload": "[file]",
 }
+_LINKS = ("url", "file_url", "image_url", "source", "file", "filename")
+"""Where a block of media names what it shows."""
+_HOSTED = ("_call", "_result", "_output")
+"""How the types of blocks end in which a tool of the provider stands with what it returned."""
+_NO_WORDS = frozenset(
+    [
+        "type",
+        "status",
+        "id",
+        "call_id",
+        "tool_use_id",
+        "tool_call_id",
+        "approval_request_id",
+        "container_id",
+        "signature",
+    ]
+)
+_OPAQUE = re.compile(r"data:|[A-Za-z0-9+/_=-]{256}")
 CUSTOM_OUTPUT = "custom_tool_call_output"
 """The type of a block with what a custom tool of OpenAI's returned."""
 _MAX_NESTING = 8
+_LINK_CHARS = 500
 
 # Possessive, so that a long run of blanks behind "<" is walked once.
 _TAG_OPENING = re.compile(rf"<(?=\s*+/?+\s*+(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
@@ -68,8 +89,8 @@ _VIRAMA = 9
 def message_text(message: BaseMessage) -> str:
     """The readable text of a message, one line or more a block: no reasoning, no signatures, no calls.
 
-    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`; an answer that was only spoken
-    is its transcript. Never raises.
+    Images, audio, video and files stand as `[image]`, `[audio]`, `[video]` and `[file]`, with their link or name where
+    they have one; an answer that was only spoken is its transcript. Never raises.
     """
     return _content_text(message.content) or transcript(message)
 
@@ -175,14 +196,43 @@ def _block_text(block: Mapping[object, object], depth: int) -> str:
     if kind in _HIDDEN:
         return ""
     if kind in _MEDIA:
-        return document_text(block) or _MEDIA[kind]
+        return document_text(block) or _linked(_MEDIA[kind], block)
     if kind == CUSTOM_OUTPUT:
         return _content_text(block.get("output"), depth + 1)
     for key in ("text", "refusal"):
         text = block.get(key)
         if isinstance(text, str):
             return text
+    if kind.endswith(_HOSTED) and kind != "tool_result":
+        return "\n".join(_words(block, depth))
     return _content_text(block.get("content"), depth + 1)
+
+
+def _linked(name: str, block: Mapping[object, object]) -> str:
+    """The name of a medium with its link, or the name of its file."""
+    for key in _LINKS:
+        found = block.get(key)
+        if isinstance(found, Mapping):
+            return _linked(name, found)
+        if isinstance(found, str) and found and not _OPAQUE.match(found):
+            return f"{name[:-1]}: {one_line(found, _LINK_CHARS)}]"
+    return name
+
+
+def _words(value: object, depth: int) -> Iterator[str]:
+    """The texts in what a tool of the provider returned, without ids, states and what only the provider can read."""
+    if isinstance(value, str):
+        if value.strip() and not _OPAQUE.match(value):
+            yield value
+    elif depth > _MAX_NESTING:
+        return
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in _NO_WORDS and not str(key).startswith("encrypted"):
+                yield from _words(item, depth + 1)
+    elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        for item in value:
+            yield from _words(item, depth + 1)
 
 
 def _recall_hint(ref: str | None) -> str:

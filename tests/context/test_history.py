@@ -263,6 +263,15 @@ def test_a_change_in_place_far_from_the_end_is_seen(change: Any, at: int) -> Non
     assert rows(History.of(after, THIRDS, before)) == rows(History.of(copy.deepcopy(after), THIRDS))
 
 
+@pytest.mark.parametrize("at", [1, WATCHED - 1, 3 * WATCHED - 1])
+@pytest.mark.parametrize("change", [call_changed_in_place, calls_replaced_in_place, call_added_in_place])
+def test_a_call_changed_in_place_far_from_the_end_is_seen(change: Any, at: int) -> None:
+    messages: list[BaseMessage] = named([m for n in range(2 * WATCHED) for m in (human(f"berth {n}"), ai("", f"c{n}"))])
+    before = History.of(messages, THIRDS)
+    after = change(list(messages), at)
+    assert rows(History.of(after, THIRDS, before)) == rows(History.of(copy.deepcopy(after), THIRDS)) != rows(before)
+
+
 @pytest.mark.parametrize("at", [0, 1, WATCHED, 7 * WATCHED, 9 * WATCHED - 1])
 @pytest.mark.parametrize("change", [changed_in_place, block_changed_in_place])
 def test_a_change_in_place_out_of_sight_is_seen_when_its_turn_has_come(change: Any, at: int) -> None:
