@@ -8,7 +8,7 @@ arrives as the client library's own error. So an error is judged by what it carr
 3. So is 413, and a 400 or 422 whose message says it in one of the known ways. Without a status the message counts if
    it came in a provider's error body, as it does in the middle of a stream.
 4. An error without a status and without a body, such as a tool's, has to *begin* with a sentence that a model runtime
-   is known to raise. That it mentions such words somewhere is not enough.
+   is known to raise; so has what an error with 500 or above says. That it mentions such words somewhere is not enough.
 5. An empty stream, or a 400 that says nothing at all, may be one: `certain` is False.
 
 What an error does not say itself, its cause may, or its context. A caller that tries again therefore does so behind
@@ -101,6 +101,12 @@ TOO_LONG = re.compile(
             r"(?:longer|greater) than the (?:model'?s )?context length",  # Together, LM Studio
             r"configured context size is",  # ds4
             r"too long to fit into the model",  # vLLM
+            r"longer than the maximum model length",  # vLLM, Xinference
+            r"when context (?:the )?overflows|loaded with context length of only",  # LM Studio
+            r"prompt_tokens(?: \(\d+\))? must be less than max_seq_len",  # SiliconFlow
+            r"(?:prompt|输入|上下文|提示词)(?:内容|长度|文本)? ?(?:超长|过长)",  # Zhipu
+            r"prompt exceeds max(?:imum)? length",  # Z.ai
+            r"exceeds? (?:the )?max(?:imum)? message tokens",  # Volcengine
             r"(?:prompt|input|conversation)(?: tokens?| token length)? (?:is )?too long",  # Anthropic, Bedrock, Qianfan
             r"(?:prompt|request)(?: is)? too large",
             r"too many (?:input |prompt )?tokens",  # Cohere
@@ -123,6 +129,7 @@ SENTENCES = re.compile(
             r"context size has been exceeded",  # llama.cpp, with status 500
             r"this (?:model|endpoint)'s maximum context length is \d+ tokens",
             r"the prompt \(total length \d+\) is too long to fit into the model",  # vLLM
+            r"(?:\[address=[^\]\n]{0,80}\] )?the (?:(?:de|en)coder )?prompt \(length \d+\) is longer than the maximum",
             r"prompt is too long: \d+ tokens",
             r"(?:the )?input length exceeds the context length",  # Ollama
             r"prompt too long; exceeded (?:max )?context length",  # Ollama
@@ -143,6 +150,9 @@ LIMIT = (
     rf"context length {_N}\)",
     rf"configured context size is {_N}",
     rf"context window of {_N}",
+    rf"loaded with context length of only {_N}",
+    rf"maximum model length of {_N}",
+    rf"max_seq_len \({_N}",
     rf"maximum number of tokens allowed \({_N}",
     rf"only supports up to {_N}",
     rf"(?:configured|the) limit of {_N}",
@@ -171,6 +181,9 @@ PROMPT = (
     rf"input length \(?{_N}",
     rf"requested tokens \({_N}\)",
     rf"total length {_N}\)",
+    rf"prompt \(length {_N}\)",
+    rf"prompt_tokens \({_N}\)",
+    rf"keep the first {_N} tokens",
     rf"given: {_N}",
 )
 COMPLETION = (
@@ -240,11 +253,16 @@ def _judged(error: Exception, said: _Said) -> Verdict:
         if TOO_LONG.search(said.text):
             return _told(said)
         return Overflow(certain=False) if SAYS_NOTHING.fullmatch(said.text) else None
-    if (said.status or 500) >= 500 and SENTENCES.match(_message(error).lower()):
+    if (said.status or 500) >= 500 and _begins_so(error, said):
         return _told(said)
     if type(error) is ValueError and _message(error) in EMPTY_STREAMS:
         return Overflow(certain=False)
     return False if said.status else None
+
+
+def _begins_so(error: Exception, said: _Said) -> bool:
+    """Whether the error, or what the provider's body says in it, begins with a known sentence."""
+    return any(map(SENTENCES.match, (said.text, _message(error).lower())))
 
 
 def _told(said: _Said) -> Overflow:

@@ -363,6 +363,23 @@ WORDINGS = {
     ),
     "Cohere": ("too many tokens: size limit exceeded by 120 tokens", Overflow(True)),
     "Qianfan": ("Prompt tokens too long", Overflow(True)),
+    "LM Studio, loaded": (
+        "Trying to keep the first 7300 tokens when context the overflows. However, the model is loaded with context "
+        "length of only 4096 tokens, which is not enough. Try to load the model with a larger context length.",
+        Overflow(True, 4096, 7300, 7300),
+    ),
+    "vLLM, decoder": (
+        "The decoder prompt (length 7300) is longer than the maximum model length of 4096. Make sure that "
+        "`max_model_len` is no smaller than the number of text tokens.",
+        Overflow(True, 4096, 7300, 7300),
+    ),
+    "SiliconFlow": (
+        "length of prompt_tokens (7300) must be less than max_seq_len (4096).",
+        Overflow(True, 4096, 7300, 7300),
+    ),
+    "Zhipu": ("Prompt 超长", Overflow(True)),
+    "Z.ai": ("Prompt exceeds max length", Overflow(True)),
+    "Volcengine": ("Total tokens of image and text exceed max message tokens.", Overflow(True)),
     "LiteLLM": (
         "litellm.BadRequestError: litellm.ContextWindowExceededError: OpenAIException - too much",
         Overflow(True),
@@ -433,6 +450,66 @@ def test_the_completion_is_to_blame_when_the_prompt_alone_fits(
     limit: int | None, prompt: int, completion: int | None, blamed: bool
 ) -> None:
     assert Overflow(True, limit, None, prompt, completion).completion_is_to_blame is blamed
+
+
+# As servers shape them, through the client
+
+
+def refused(status: int, body: Any) -> openai.APIStatusError:
+    """What the client of OpenAI raises for such an answer."""
+    library = http_of(openai)
+    request = library.Request("POST", "https://example.invalid")
+    client = openai.OpenAI(api_key="x", base_url="https://example.invalid")
+    return client._make_status_error_from_response(library.Response(status, request=request, json=body))
+
+
+LOADED, DECODER, SILICON = (WORDINGS[name][0] for name in ("LM Studio, loaded", "vLLM, decoder", "SiliconFlow"))
+ANSWERS: dict[str, tuple[int, Any, Overflow]] = {
+    "an error that is text": (400, {"error": LOADED}, Overflow(True, 4096, 7300, 7300)),
+    "an error that is an object": (400, {"error": {"message": LOADED}}, Overflow(True, 4096, 7300, 7300)),
+    "a message with a code": (
+        400,
+        {"object": "error", "message": DECODER, "type": "BadRequestError", "param": None, "code": 400},
+        Overflow(True, 4096, 7300, 7300),
+    ),
+    "a detail with 500": (500, {"detail": f"[address=0.0.0.0:1, pid=1] {DECODER}"}, Overflow(True, 4096, 7300, 7300)),
+    "an error with 500": (500, {"error": {"message": DECODER}}, Overflow(True, 4096, 7300, 7300)),
+    "a code of its own": (400, {"code": 20015, "message": SILICON, "data": None}, Overflow(True, 4096, 7300, 7300)),
+    "Chinese": (400, {"error": {"code": "1261", "message": "Prompt 超长"}}, Overflow(True)),
+    "a code that is a word": (
+        400,
+        {"error": {"code": "InvalidParameter", "message": WORDINGS["Volcengine"][0]}},
+        Overflow(True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_answers_of_servers_are_recognised_in_whatever_shape(name: str) -> None:
+    status, body, expected = ANSWERS[name]
+    assert overflow_of(refused(status, body)) == expected
+
+
+@pytest.mark.parametrize(
+    "status, message",
+    [
+        (429, SILICON),
+        (401, LOADED),
+        (500, f"The worker died after: {DECODER}"),
+        (400, "Request reached the limit of 4096 tokens per minute"),
+        (400, "max_tokens must be less than max_seq_len (4096)."),
+        (400, "max_tokens (7300) must be less than max_seq_len (4096)."),
+        (400, "The image is longer than the maximum edge of 4096 pixels."),
+        (400, "图片过大"),
+        (400, "The parameter max_tokens is not valid: expected at most 4096"),
+        (400, "Total size of images exceeds the limit of 20 MB."),
+        (400, "You exceeded your quota of message tokens."),
+        (400, "Name 超长"),
+    ],
+)
+def test_answers_about_something_else_are_none(status: int, message: str) -> None:
+    for body in ({"error": message}, {"error": {"message": message}}, {"message": message}, {"detail": message}):
+        assert overflow_of(refused(status, body)) is None
 
 
 # Where the error hides

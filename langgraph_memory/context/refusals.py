@@ -15,16 +15,26 @@ TOPIC_CHARS = 120
 """A longer text may well be *about* an error."""
 
 _GREETING = (
-    r"(?:(?:hello|hi|hey|hola|bonjour|hallo|ciao|olá|привет|здравствуйте|您好|你好|こんにちは)[\s,!.，！。、]+)?"
+    r"(?:(?:hello|hi|hey|hola|bonjour|hallo|ciao|olá|привет|здравствуйте|您好|你好|こんにちは"
+    r"|sure(?: thing)?|of course|certainly|absolutely|ok(?:ay)?|understood|thank(?:s| you)|好的|はい|конечно)"
+    r"[\s,!.，！。、]+){0,2}"
 )
 
 _APOLOGIES = (r"sorry\b|(?:my |sincere |please accept my )*apolog(?:y|ies)\b|i (?:do |sincerely )?apologi[sz]e",)
 
 _DECLINES = (
     # English
-    r"i(?:['’]?m| am) (?:very |so |really |truly |deeply )?(?:sorry|afraid|unable|not (?:able|comfortable|allowed))",
+    r"i(?:['’]?m| am) (?:very |so |really |truly |deeply )?(?:sorry|afraid|unable"
+    r"|not (?:able|comfortable|allowed|permitted|going|programmed|designed))",
     r"i (?:really |simply |just )?(?:can(?:['’]?t|not| not)|could(?:n['’]?t| not)|won['’]?t|will not)",
-    r"i do(?:n['’]?t| not) (?:feel|have|think|know|see|want)",
+    r"i do(?:n['’]?t| not) (?:feel|have|think|know|see|want)|(?:regrettably|regretfully),? i\b|i regret\b",
+    r"i(?:['’]d| would) (?:rather|prefer) not|i have no (?:memory|access|record|conversation|messages|context)",
+    r"(?:my|our) (?:[\w-]+ ){0,3}(?:guidelines?|polic(?:y|ies)|rules?|instructions?|principles|programming|training)"
+    r" (?:(?:do(?:es)?|wo|will)(?:n['’]?t| not) (?:allow|permit|let)|prevents?|prohibits?|forbids?|precludes?)\b",
+    r"(?:this|that|it)(?:['’]?s| is)(?: ?n['’]?t| not) (?:something|anything|an? \w+) (?:that )?(?:i|we)\b",
+    r"(?:this|that|it|(?:doing|summari[sz]ing|processing) \w+)(?:['’]?s| is| goes| would be| would go) against"
+    r" (?:my|our|the (?:content|usage|safety)|\w+['’]s) (?:[\w-]+ ){0,3}(?:guideline|polic|rule|instruction|principle"
+    r"|term|programming)",
     r"i (?:must |have to |need to )?(?:respectfully )?(?:decline|refuse)",
     r"as an? (?:ai|artificial|(?:large )?language model|assistant)\b|unfortunately,? (?:i|we)\b",
     r"(?:this|that|your) (?:request|content|conversation|prompt|message|input)"
@@ -33,19 +43,30 @@ _DECLINES = (
     r"(?:the |my )?(?:response|output) (?:was|is|has been) (?:blocked|flagged|filtered|withheld|removed)",
     r"there (?:is|are|was|were) (?:no|nothing|not enough)\b[^.]{0,60}(?:summar|conversation|messages|content)",
     r"no (?:messages|conversation|content|text|input)\b[^.]{0,30}(?:provided|given|found|summari|available)",
+    r"no (?:\w+ )?(?:task|question|instructions?|request|transcript|history)\b[^.\n]{0,20}"
+    r"(?:provided|given|specified|supplied)",
+    r"(?:the|this|your) (?:conversation|transcript|(?:chat|message|conversation) history)(?: (?:you )?provided)?"
+    r" (?:is|was|appears to be|seems to be|seems|looks) (?:currently )?(?:empty|blank|missing)\b",
+    r"i(?:['’](?:d|m|ll)| would| am| will)[^.!?\n]{0,20}(?:happy|glad|ready|here|pleased) to (?:help|assist|summari)"
+    r"[^\n]{0,200}(?:[?？]|please (?:provide|share|paste|send|give))",
+    r"(?:what|which|how)\b[^.\n]{0,40}(?:(?:would|do) you (?:like|want|need) me to|(?:can|may) i (?:help|assist))",
     r"(?:please|could you|can you) (?:please )?(?:provide|share|paste|send|give)\b",
     r"it (?:seems|looks|appears)[^.]{0,50}(?:empty|no (?:messages|conversation)|not provided|did(?:n['’]t| not))",
     r"you (?:have(?:n['’]t| not)|did(?:n['’]t| not)) (?:provide|share|include|give)",
     # Chinese
     r"(?:真的|真是|实在|實在|非常|十分|很)?(?:抱歉|对不起|對不起|遗憾|遺憾|不好意思)",
     r"(?:作为|作為)[^，,。]{0,12}(?:AI|人工智能|人工智慧|助手|语言模型|語言模型)",
-    r"(?:我|本助手|本模型)(?:无法|無法|不能|没法|没办法|沒辦法|不便|拒绝|拒絕)",
+    r"(?:我|本助手|本模型)(?:暂时|暫時|目前|现在|現在|还|還|恐怕)?(?:无法|無法|不能|没法|没办法|沒辦法|不便|拒绝|拒絕)",
     r"(?:无法|無法|不能)(?:提供|满足|滿足|回答|协助|協助|总结|總結)|(?:请|請)您?提供",
     r"(?:该|該|此|您的|你的)(?:请求|請求|内容|內容|对话|對話)[^。]{0,6}(?:违反|違反|无法|無法|不能|拒绝|过滤|敏感)",
+    r"(?:这|這|那|该|該)(?:个|個)?(?:问题|問題|内容|內容|话题|話題|请求|請求)[^。，,\n]{0,4}我[^。，,\n]{0,6}(?:无法|無法|不能|没法|沒法|不便)",
+    r"(?:这|這)?超出了?我的|(?:让|讓|请|請)?我们?(?:换|換)(?:个|個)(?:话题|話題)|(?:根据|根據|按照)[^。\n]{0,20}我(?:无法|無法|不能)",
     # Japanese, Korean
     r"(?:大変)?(?:申し訳|すみません|すいません|ごめん|恐れ入りますが)|残念ながら[^。]{0,40}(?:できません|かねます)",
     r"(?:その|この|ご)?(?:お手伝い|お答え|対応|要約)(?:を|は|に)?(?:することは|いたし)?(?:でき|かね)",
-    r"(?:정말 |대단히 )?(?:죄송|미안|유감)|(?:도와드릴|요약할|제공할) 수 없",
+    r"(?:その|この|ご)[^。\n]{0,30}(?:お手伝い|お答え|お応え|要約)[^。\n]{0,10}(?:できません|できかね|しかね|致しかね)",
+    r"(?:정말 |대단히 )?(?:죄송|미안|유감)",
+    r"(?:[^.\n]{0,30} )?(?:도와드릴|답변드릴|요약해 드릴|요약할|제공할) 수(?:가)? 없",
     # Slavic
     r"извини|простите|прошу прощения|мне (?:очень )?жаль|к сожалению,? (?:я|не)|(?:я )?не могу|я не в состоянии",
     r"вибач|перепрошую|на жаль,? (?:я|не)|(?:я )?не можу|съжалявам|жао ми је|žao mi je",
@@ -63,17 +84,26 @@ _DECLINES = (
     r"het spijt me|mijn excuses|(?:helaas )?kan ik|ik kan\b[^.]{0,30}\bniet",
     r"jag (?:är ledsen|beklagar|kan (?:tyvärr )?inte)|tyvärr,? kan|förlåt|ursäkta|jeg (?:beklager|kan ikke)|beklager",
     r"undskyld|(?:desværre|dessverre),? kan|olen pahoillani|anteeksi|valitettavasti,? en|en voi\b|því miður",
+    r"прабач|выбач|на жаль,? я|жал ми е|се извинувам|afsakið|fyrirgefðu|jammer,|verskoning|ek kan nie",
+    # Turkic, Caucasian, Mongolian
+    r"(?:[^.\n]{0,40} )?yardımcı olama(?:m|yız|yacağım|yacağız)\b|(?:[^.\n]{0,40} )?yardımcı olamıyor",
+    r"üzr istə|bağışlayın|təəssüf|kechirasiz|uzr\b|afsuski|кешір|өкініш|кечир|тилекке каршы|гафу|уучлаар|харамсалтай",
+    r"ბოდიში|უკაცრავად|სამწუხაროდ|ვწუხვარ|მაპატიე|ներեց|ներող|ցավում եմ|ցավոք|бубахш|мебахш",
     # Others in Latin or Greek letters
     r"üzgünüm|özür dilerim|kusura bakma|maalesef[^.]{0,80}(?:mam|mem|mıyorum|miyorum)\b|sajnál|sajnos,? nem|elnézést",
     r"λυπ[άα]μαι|συγγν[ώω]μη|δ[εέ]ν μπορ[ώω]|(?:rất |thành thật )?xin lỗi|(?:tôi )?rất tiếc|tôi (?:xin lỗi|không thể)",
     r"(?:mohon )?maaf|saya (?:tidak (?:bisa|dapat)|minta maaf)|paumanhin|pasensya|hindi ko\b|samahani",
+    r"më vjen keq|kërkoj (?:falje|ndjesë)|na vjen keq|tá brón|mul on kahju|atvaino|piedod|deja,? ne|síntoo|jiddispjaċi",
+    r"siwezi\b|uxolo\b|ngiyaxolisa|yi haƙuri|má bínú|nyuwun p|pardonu|mi bedaŭras|li min bibore",
     r"atsiprašau|vabandust|diemžēl,? (?:es )?nevaru|barkatu|ddrwg gen i",
     # Arabic, Persian, Urdu, Hebrew
     r"(?:أنا )?(?:آسف|متأسف)|عذر|أعتذر|نعتذر|نأسف|المعذرة|عفوا|(?:للأسف،? )?لا (?:أستطيع|يمكنني)",
     r"(?:با عرض )?(?:پوزش|متاسف|ببخشید)|نمی‌?توانم|معذرت|معاف|אני (?:מצטער|לא יכול)|מצטער|סליחה|לצערי",
-    # Languages of India, Thai
+    r"بخښنه|ببوور|كەچۈر|ይቅርታ|አዝናለሁ",
+    # Languages of India and the countries behind it
     r"(?:मुझे |हमें )?(?:खेद|क्षमा|माफ)|मैं (?:यह |इसमें )?(?:नहीं|असमर्थ)|(?:আমি )?(?:দুঃখিত|ক্ষমা)|மன்னிக்க",
-    r"క్షమించ|ಕ್ಷಮಿಸ|ക്ഷമിക്ക|ਮਾਫ|માફ",
+    r"క్షమించ|ಕ್ಷಮಿಸ|ക്ഷമിക്ക|ਮਾਫ|માફ|କ୍ଷମା|සමාව|කණගාටු|दिलगीर|தயவுசெய்து மன்னி|வருந்த",
+    r"တောင်းပန်|ဝမ်းနည်း|ខ្ញុំសុំទោស|សុំទោស|សូម(?:អភ័យ)?ទោស|ຂໍ(?:ອະໄພ|ໂທດ)|དགོངས་དག",
     r"(?:ต้อง)?ขอ(?:โทษ|อภัย)|เสียใจ|(?:ฉัน|ผม|ดิฉัน)ไม่สามารถ",
 )
 
@@ -97,6 +127,13 @@ _FAILED_BRIEFLY = (
     r"(?:the )?(?:service|server|model|engine)\b[^.\n]{0,30}(?:unavailable|overloaded|busy|down)",
     r"(?:the )?(?:connection|request|read|network|api)\b[^.\n]{0,20}(?:error|timed? ?out|reset|refused|aborted|failed)",
     r"time(?:d )?out\b|unauthori[sz]ed|(?:invalid|incorrect) api key|authentication (?:error|failed)|access denied",
+    r"(?:[\w'’-]+ ){0,4}limit (?:has been |was |is )?(?:reached|exceeded|hit)"
+    r"(?:[\s|.!,;:∙·•…(-]*(?:\d|\Z|your\b|please|try|resets?\b|upgrade|wait))",
+    r"you(?:['’]ve| have) (?:reached|hit|exceeded|used|run out)\b[^.\n]{0,40}(?:limit|quota|credits?)\b",
+    r"(?:the |this |your )?(?:content|prompt|response|output|generation|message|request)s? (?:(?:was|is|has been) )?"
+    r"(?:blocked|filtered|flagged|withheld|rejected|stopped)\b[^.\n]{0,30}(?:safety|polic|filter|moderat|guard|provider)",
+    r"(?:blocked|flagged|filtered|rejected|stopped) by [^.\n]{0,30}(?:safety|polic|filter|moderat|guard)",
+    r"no (?:response|reply|answer|output)(?: (?:is|was))? (?:requested|needed|required|necessary|expected|generated)",
     r"(?:\w+ ){0,3}(?:prompt|input|context|balance|payload|quota)\b[^.\n]{0,12} too (?:long|large|low|big)",
     r"[\[(<][^.\n]{0,30}(?:conversation|history|messages?|summary|content|text)[^.\n]{0,30}"
     r"(?:omitted|truncated|removed|trimmed|elided|redacted|goes here|placeholder)",

@@ -1,15 +1,15 @@
 """The verdict on a summary: history is replaced only by a text that has been proved usable.
 
 A reply is one if it ended normally, calls no tool and refuses nothing, says something once thinking and markup are
-taken off, and is smaller than what it replaces. What stood in a record or a cache is judged by the same rule, so a bad
-text that got there otherwise is not built upon. When in doubt a reply is turned away: the next rung is an extract, and
-the history stays.
+taken off, does not go round in a loop, and is smaller than what it replaces. What stood in a record or a cache is
+judged by the same rule, so a bad text that got there otherwise is not built upon. When in doubt a reply is turned away:
+the next rung is an extract, and the history stays.
 """
 
 from __future__ import annotations
 
-import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from .extract import NOTE
 from .groups import calls_of
 from .refusals import LONG_CHARS, declines
 from .text import clean_text, escape_tags, message_text
+from .written_calls import HEADING, is_call, is_written_call, json_of
 
 Count = Callable[[str], int]
 
@@ -52,37 +53,31 @@ _WRAPPER = re.compile(
 _FENCE = re.compile(r"\A```(?!tool_)[^\n`]*\n(.*?)\n?```\Z", re.DOTALL)
 
 _PAGE = re.compile(r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!doctype|<html\b|<head\b|<body\b)", re.IGNORECASE)
-_FORMATTING = re.compile(
-    r"</?(?:p|br|hr|b|i|u|s|em|strong|code|pre|div|span|ul|ol|li|dl|dt|dd|h[1-6]|table|thead|tbody|tr|th|td|blockquote"
-    r"|section|article|details|markdown|summary|session_intent|artifacts|next_steps)\b[^<>]*>",
-    re.IGNORECASE,
+_FORMATS = (
+    r"p|br|hr|b|i|u|s|em|strong|code|pre|div|span|ul|ol|li|dl|dt|dd|h[1-6]|table|thead|tbody|tr|th|td|blockquote"
+    r"|section|article|details|markdown|summary|session_intent|artifacts|next_steps"
 )
+_FORMATTING = re.compile(rf"</?(?:{_FORMATS})\b[^<>]*>", re.IGNORECASE)
 _ELEMENT = re.compile(r"<([A-Za-z_][\w:.-]*+)[^<>]*+>[^<]*+</\1\s*+>|<[A-Za-z_/!?][^<>]*+>")
 _DOCUMENT = re.compile(
     r"\A(?:[^\n<]{0,120}[:：]\s*)?(?:<\?xml[^<>]*>\s*)?<([A-Za-z_][\w:.-]*)[^<>]*>.*</[\w:.-]+\s*>\Z", re.DOTALL
 )
 _NO_DOCUMENT = re.compile(
-    r"tool|function|invoke|call|error|exception|fault|response|thought|think|analysis|reflection|scratchpad|reason",
+    r"tool|function|invoke|call|command|execut|error|exception|fault|response|thought|think|analysis|reflection"
+    r"|scratchpad|reason",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"<[^<>]*>")
 _PROSE_WORDS, _PROSE_LETTERS = 3, 6
-_CALL = re.compile(
-    r"\A\s*(?:\[TOOL_CALLS\]|<\|python_tag\|>|<[|｜‖]+(?:\w{1,20}[|｜‖]+)?(?:tool|function|invoke)|```tool_"
-    r"|(?:to=)?functions\.\w+\s*[({:<])"
-    r"|(?:</(?:[|｜‖]*\w{1,20}[:|｜‖]+)?(?:tool_calls?|function_calls?|function|invoke|tool_use)\s*>"
-    r"|<[|｜]tool[^<>]{0,40}end[|｜]>)\s*\Z",
-    re.IGNORECASE,
-)
-_ACTION = re.compile(r"^[ \t]*Action[ \t]*:[^\n]*\n[ \t]*Action Input[ \t]*:", re.IGNORECASE | re.MULTILINE)
-_THOUGHT = re.compile(r"\s*(?:Thought[ \t]*:|\Z)", re.IGNORECASE)
-_CALL_KEYS = {"arguments", "args", "parameters", "tool_calls", "function", "function_call"}
-_CALL_KEYS |= {"action_input", "tool_input", "tool_name"}
-_CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "function"})
+_OPENED = re.compile(rf"^<(?!(?:{_FORMATS})\b)([A-Za-z_][\w:.-]*+)[^<>]*+>", re.MULTILINE)
+_LEAD_CHARS = 600
+"""What leads to a call in XML is no longer than that; behind a longer text it may be an example."""
 _ERROR_KEYS = frozenset({"error", "errors", "exception", "error_message", "error_code", "error_msg", "errmsg"})
 
-_HEADING = re.compile(r"^[ \t]*(?:#{1,6}[^\n]*|(?:\*\*|__)[^*_\n.]{1,60}(?:\*\*|__)[ \t]*[:：]?)[ \t]*$", re.MULTILINE)
 _LABEL = re.compile(r"[^\n()]{1,80}[:：](?:\*\*|__)?")
+_LOOP_CHARS, _LOOP_PIECE, _LOOP_SHARE = 300, 1000, 20
+"""From how many characters on a text may be a loop, how long a piece of it is, and how far a loop is compressed."""
+_RULE = re.compile(r"([^\w])\1{3,}+")
 _EDGES = " \t\r\u3000-–—*•·>_`'\"()[]{}<>.:…。，,;!！?？|~=#/\\"
 _PLACE = re.compile(r"[\s>*•–—-]*[\[【{]+[^\[\]【】{}\"]*[\]】}]+[\s.。…*]*")
 _INVISIBLE = dict.fromkeys(map(ord, "\u115f\u1160\u3164\uffa0\u2800"))
@@ -120,7 +115,9 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
         return Rejected(f"the reply takes {size} tokens, allowed are {room}")
     if not usable(text):
         return Rejected(
-            "the reply is a refusal, an error, a call or markup, not a summary" if text else "the reply holds no text"
+            "the reply is a refusal, an error, a call, markup or a loop, not a summary"
+            if text
+            else "the reply holds no text"
         )
     return text if size < replaces else Rejected(f"the reply takes {size} tokens, what it replaces only {replaces}")
 
@@ -140,18 +137,21 @@ def unwrapped(text: str) -> str:
 
 
 def usable(text: str) -> bool:
-    """Whether a text can stand as a summary: it says something, and is neither refusal, error, call nor markup.
+    """Whether a text can stand as a summary: it tells something and does not repeat itself without end.
 
     An extract made without a model is one whatever it quotes.
     """
-    if text.startswith(NOTE):
-        return True
-    if _PAGE.match(text) or _CALL.search(text) or _acts(text):
+    return text.startswith(NOTE) or (tells(text) and not _loops(text))
+
+
+def tells(text: str) -> bool:
+    """Whether a text says something, and is neither refusal, error, call nor markup."""
+    if _PAGE.match(text) or is_written_call(text) or _ends_in_element(text):
         return False
-    value = _parsed(text)
+    value = json_of(text)
     if isinstance(value, dict | list):
-        return not _is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
-    before, *sections = _HEADING.split(_bare(text))
+        return not is_call(value) and not _is_error(value) and any(map(_says_something, _leaves(value)))
+    before, *sections = HEADING.split(_bare(text))
     if declines(_body(before), LONG_CHARS):
         return False
     return any(map(_says_something, (before, *sections))) or _is_document(text)
@@ -211,8 +211,8 @@ def _without_thinking(text: str) -> str:
 
 def _text_of_blocks(text: str) -> str:
     """The text in content blocks that were written as JSON, else `text`."""
-    blocks = _parsed(text) if text.startswith("[") else None
-    if not isinstance(blocks, list) or not blocks or _is_call(blocks):
+    blocks = json_of(text) if text.startswith("[") else None
+    if not isinstance(blocks, list) or not blocks or is_call(blocks):
         return text
     if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks):
         return text
@@ -245,6 +245,27 @@ def _is_document(text: str) -> bool:
     return sum(map(_is_prose, said)) * 2 > len(said)
 
 
+def _ends_in_element(text: str) -> bool:
+    """Whether a few words lead to an element that tells nothing, as calls in XML do: `<read_file>a.py</read_file>`."""
+    for found in _OPENED.finditer(text, 0, _LEAD_CHARS):
+        if text.endswith(f"</{found[1]}>"):
+            lead = text[: found.start()]
+            return bool(lead.strip()) and not HEADING.search(lead) and not _is_document(text[found.start() :])
+    return False
+
+
+def _loops(text: str) -> bool:
+    """Whether the text or a long piece of it is one phrase over and over; rules and the padding of tables are none."""
+    text = _RULE.sub(r"\1", text)
+    pieces = (text[start : start + _LOOP_PIECE] for start in range(0, len(text), _LOOP_PIECE))
+    return any(map(_is_loop, (text, *pieces)))
+
+
+def _is_loop(text: str) -> bool:
+    data = text.encode()
+    return len(text) >= _LOOP_CHARS and len(zlib.compress(data)) * _LOOP_SHARE < len(data)
+
+
 def _is_prose(piece: str) -> bool:
     """Whether there are several words, or letters of a script that may have no blanks between them."""
     letters = sum(map(str.isalpha, piece)) if not piece.isascii() else 0
@@ -263,32 +284,6 @@ def _body(section: str) -> str:
 def _holds_words(line: str) -> bool:
     words = "" if _PLACE.fullmatch(line) else line.strip(_EDGES)
     return any(map(str.isalnum, words)) and words.casefold() not in _NOTHING
-
-
-def _parsed(text: str) -> Any:
-    """The JSON value that `text` is, None where it is none."""
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _acts(text: str) -> bool:
-    """Whether `text` is a call in lines (`Action:`, `Action Input:`) and does not quote one in a summary."""
-    found = list(_ACTION.finditer(text))
-    if not found:
-        return False
-    before, after = text[: found[0].start()], text[found[-1].end() :]
-    return bool(_THOUGHT.match(before)) or not (_HEADING.search(before) or "\n\n" in after.strip())
-
-
-def _is_call(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_is_call(item) for item in value if isinstance(item, dict))
-    named = any(isinstance(value.get(key), str) for key in ("name", "tool")) and "input" in value
-    return named or bool(value.keys() & _CALL_KEYS) or str(value.get("type")) in _CALL_TYPES
 
 
 def _is_error(value: Any) -> bool:

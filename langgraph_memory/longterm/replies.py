@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage
 
 from ..context.refusals import declines
 from ..context.text import clean_text, message_text, one_line
-from ..context.verdict import Rejected, fault, unwrapped, usable
+from ..context.verdict import Rejected, fault, tells, unwrapped
 from ..search_text import words
 from .stop_words import ENGLISH, OTHERS
 
@@ -118,7 +118,7 @@ def _parsed(reply: BaseMessage | str, messages: int, source: str, known: Iterabl
     said, is_list = found
     if not is_list and _has_token(text):
         return []
-    if not usable(text if not is_list or text[0] in "[{" else f"Entries\n{text}"):
+    if not tells(text if not is_list or text[0] in "[{" else f"Entries\n{text}"):
         return Rejected("the reply is a refusal, an error, a call or markup, not a list of memories")
     if not is_list and not any(map(declines, said)) and _stands_alone(said, source):
         return []

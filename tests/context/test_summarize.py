@@ -25,6 +25,7 @@ from langgraph_memory.context.summarize import (
 from tests.support.histories import SCRIPTS, THIRDS, Text, ai, human, named, result, system, usage
 
 RECIPE = Recipe(window=8000, room=500, most=500)
+DIGITS = "".join(map(str, range(400)))
 
 
 def recipe(**fields: Any) -> Recipe:
@@ -155,12 +156,12 @@ def test_a_structured_refusal_is_rejected() -> None:
 
 @pytest.mark.parametrize(("size", "fits"), [(890, True), (897, False), (903, False)])
 def test_a_summary_is_smaller_than_what_it_replaces(size: int, fits: bool) -> None:
-    assert isinstance(judged("x" * size, replaces=300, room=9000), str) is fits
+    assert isinstance(judged(DIGITS[:size], replaces=300, room=9000), str) is fits
 
 
 @pytest.mark.parametrize(("size", "fits"), [(899, True), (900, False)])
 def test_a_summary_takes_no_more_than_its_room(size: int, fits: bool) -> None:
-    assert isinstance(judged("x" * size, replaces=9000, room=300), str) is fits
+    assert isinstance(judged(DIGITS[:size], replaces=9000, room=300), str) is fits
 
 
 def test_a_rejection_says_why() -> None:
