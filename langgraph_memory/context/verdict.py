@@ -262,7 +262,7 @@ def _loops(text: str) -> bool:
 
 
 def _is_loop(text: str) -> bool:
-    data = text.encode()
+    data = text.encode("utf-8", "surrogatepass")
     return len(text) >= _LOOP_CHARS and len(zlib.compress(data)) * _LOOP_SHARE < len(data)
 
 
