@@ -36,8 +36,7 @@ from ..sidecalls import named
 from . import flushed
 from .extraction import calls, fill, fitted, line_of, moment_of, reference, said, still_open
 from .flushed import AlreadyFlushedError, Due, Rows
-from .forgetting import FLUSHED_BY as BY
-from .forgetting import flushed_upto
+from .forgetting import BY, FLUSH, RULE, flushed_upto
 from .keeper import Keeper
 from .notice import notice
 from .redact import redact
@@ -55,8 +54,8 @@ LEAST_ROOM = 64
 REPLY_TOKENS = 2000
 REFERENCE_TOKENS = 4000
 SEPARATOR = 2
-WRITTEN = "(written)"
-"""Stands in the cache for a reply that is no longer needed."""
+WRITTEN = "-"
+"""Stands in the cache for a reply that is no longer needed; nothing is forgotten by so short a text."""
 
 Outcome = Literal["flushed", "nothing", "throttled", "busy", "refused", "failed", "cancelled"]
 
@@ -355,7 +354,7 @@ class Flush:
         moment = next(filter(None, map(moment_of, reversed(messages))), None)
         first, last = self._rows.keys[chunk.positions[0]], self._rows.keys[chunk.positions[-1]]
         keys = list(dict.fromkeys((first, last)))
-        return [self._entry(text, keys, moment, metadata={BY: "flush"}) for text in texts]
+        return [self._entry(text, keys, moment, metadata={BY: FLUSH}) for text in texts]
 
     def _noticed(self, chunk: Chunk) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -367,7 +366,7 @@ class Flush:
                         redact(one.text),
                         [self._rows.keys[position]],
                         moment_of(message),
-                        {BY: "rule", "kind": one.kind},
+                        {BY: RULE, "kind": one.kind},
                     )
                     for one in notice(said(message))
                 )
@@ -376,7 +375,7 @@ class Flush:
     def _calls(self, chunk: Chunk) -> Iterator[dict[str, Any]]:
         for position, line in calls(self._rows.messages, chunk.positions):
             moment = moment_of(self._rows.messages[position])
-            yield {**self._entry(line, [self._rows.keys[position]], moment, {BY: "flush"}), "type": "tool_result"}
+            yield {**self._entry(line, [self._rows.keys[position]], moment, {BY: FLUSH}), "type": "tool_result"}
 
     def _entry(self, text: str, keys: list[str], moment: datetime | None, metadata: dict[str, str]) -> dict[str, Any]:
         entry = {"text": text, "thread_id": self._thread, "checkpoint_id": self._checkpoint, "message_ids": keys}

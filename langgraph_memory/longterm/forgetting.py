@@ -7,7 +7,9 @@ nothing comes back when the index is lost.
 
 A text is held where it stands in whole words, as a search finds them. Case, width and white space are not told apart,
 accents are where the text to be forgotten has some, and JSON is looked at without its escapes. The names by which
-programs find things — ids, types, file names — are no text. The threads keep their messages; those go with the thread.
+programs find things — ids, types, tools, file names — are no text, nor is what this library and providers note of
+themselves: who saved an entry, the day above a ledger, the model of a reply. The threads keep their messages; those go
+with the thread.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ import re
 import sqlite3
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..context.text import clean_text, to_json
 from ..errors import LangGraphMemoryError
 from ..search_text import GOES_ON, Query, fold
 from ..sessions import FOLDER as SESSIONS
+from .cues import Kind
+from .curated import Block
 from .entry import Entry, Placed, is_item, without_comment
 from .folder import ARCHIVE, HISTORY, LEDGER, MEMORY, STATE, WorkspaceError
 from .index import DamagedIndexError, IndexUnusableError, print_of
@@ -47,14 +51,28 @@ _DEPTH = 4
 """How often JSON may stand inside JSON."""
 _NAMES = frozenset({"id", "type", "role", "status", "tool_call_id", "index"})
 """What stands under these keys is no text."""
-_NAMING = frozenset({"args", "arguments", "input", "metadata"})
+_CALLING = frozenset({"args", "arguments", "input"})
+"""Beside these, a name is that of a tool."""
+_NAMING = _CALLING | {"metadata"}
 """Under these, keys are somebody's text too."""
-_MARKS = frozenset({"v", "upto", "recent", "skipped"})
+_ABOUT = ("additional_kwargs", "response_metadata")
+_NOTED = frozenset(
+    {"model", "model_name", "model_provider", "model_version", "finish_reason", "stop_reason", "token_usage", "usage"}
+    | {"system_fingerprint", "service_tier", "timestamp", "created", "created_at", "sent_at", "lc_source"}
+)
+"""What stands in those under these keys was noted by programs: about the model, its tokens and the time."""
+_NAMED = frozenset({"ai", "AIMessageChunk", "tool", "function"})
+"""Types of messages whose name is that of a program."""
+_MARKS = frozenset({"v", "upto", "recent", "skipped", "written", "pending", "last_run"})
+_FAILED = "failed"
+_DAY = re.compile(r"#{1,2} [0-9]{4}-[0-9]{2}-[0-9]{2}")
+"""The heading of a ledger, or of a day in MEMORY.md."""
 _SPELLINGS = str.maketrans({"’": "'", "ı": "i"})
 _ENDS = "।॥"
 """Marks behind a sentence that stand among the letters of their script."""
-FLUSHED_BY = "by"
-"""In the metadata of an entry: the messages it names are flushed."""
+BY = "by"
+"""In the metadata of an entry: who wrote it. Those that a flush wrote name the messages it is through with."""
+TOOL, FLUSH, RULE = "memory_save", "flush", "rule"
 MARKS = "memory/.flushed.json"
 """Thread -> keys of messages up to which it was flushed when something was forgotten."""
 CACHE = "cache.db"
@@ -166,11 +184,13 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
     there = keeper.placed(name, data)
     said = _places(there)
     ours = _places([one for one in there if without_comment(lines[one.last - 1]) != lines[one.last - 1]])
+    days = _days(keeper, name, lines)
+    known = ours | days
     parts = [part for one in there if goes(one.entry) for part in _parts(one, lines, ours, holds)]
-    others = [place for place, line in enumerate(lines) if place not in said and holds(line)]
+    others = [place for place, line in enumerate(lines) if place not in said and place not in days and holds(line)]
     gone, count = {*chain(*parts), *others}, len(parts) + len(others)
     # A text may take several lines of a person; ours have been looked at as a whole.
-    plain = ["\0" if place in ours else f"\0 {line}" if is_item(line) else line for place, line in enumerate(lines)]
+    plain = ["\0" if place in known else f"\0 {line}" if is_item(line) else line for place, line in enumerate(lines)]
     while across := _across([(place, line) for place, line in enumerate(plain) if place not in gone], holds):
         gone |= across
         count += 1
@@ -184,6 +204,16 @@ def _without(keeper: Keeper, name: str, goes: Callable[[Entry], bool], holds: Ho
 def _places(entries: Sequence[Placed]) -> set[int]:
     """The lines of entries, counted from 0."""
     return {place for one in entries for place in range(one.first - 1, one.last)}
+
+
+def _days(keeper: Keeper, name: str, lines: Sequence[str]) -> set[int]:
+    """The places of the headings that we wrote for a day."""
+    plain = ((place, line.lstrip("\ufeff").strip()) for place, line in enumerate(lines))
+    found = {place: line for place, line in plain if _DAY.fullmatch(line)}
+    if not name.startswith(HISTORY) and name != MEMORY:
+        return {place for place, line in found.items() if line == f"# {name.rpartition('/')[2].removesuffix('.md')}"}
+    written = keeper.state().get("written")
+    return {place for place, line in found.items() if isinstance(written, list) and Block((line,)).print in written}
 
 
 def _parts(one: Placed, lines: Sequence[str], ours: Collection[int], holds: Holds) -> list[list[int]]:
@@ -215,7 +245,16 @@ def _indent(line: str) -> int:
 
 
 def _told(entry: Entry) -> str:
-    return "\n".join([entry.text, *_texts(dict(entry.metadata), naming=True)])
+    return "\n".join([entry.text, *_texts(_given(entry.metadata), naming=True)])
+
+
+def _given(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata without what we note ourselves; others may use our keys for what they have to say."""
+    by = metadata.get(BY)
+    ours = {BY} if by in (TOOL, FLUSH, RULE) else set()
+    if by == RULE and metadata.get("kind") in get_args(Kind):
+        ours.add("kind")
+    return {key: value for key, value in metadata.items() if key not in ours}
 
 
 def _across(lines: Sequence[tuple[int, str]], holds: Holds) -> set[int]:
@@ -258,7 +297,7 @@ def _keep_marks(keeper: Keeper) -> None:
     kept, known = flushed_upto(keeper), keeper.flushed_keys()
     marks = kept | {thread: [key] for thread, key in known.items()}
     for name in (*keeper.folder.names(LEDGER), *keeper.folder.names(ARCHIVE)):
-        for entry in (row.entry for row in keeper.rows(name) if FLUSHED_BY in row.entry.metadata):
+        for entry in (row.entry for row in keeper.rows(name) if row.entry.metadata.get(BY) in (FLUSH, RULE)):
             if entry.thread_id is not None and entry.thread_id not in known:
                 marks[entry.thread_id] = [*dict.fromkeys([*marks.get(entry.thread_id, ()), *entry.message_ids])]
     if marks != kept:
@@ -274,7 +313,7 @@ def _logged(keeper: Keeper, name: str, holds: Holds) -> int:
     kept, count = [], 0
     for line in lines:
         message = _parsed(line)
-        if not holds(line if message is None else "\n".join(_texts(_data(message)))):
+        if not holds(line if message is None else "\n".join(_texts(_spoken(_data(message))))):
             kept.append(line)
         else:
             count += 1
@@ -294,14 +333,28 @@ def _data(message: Any) -> Any:
     return message["data"] if isinstance(message, dict) and "data" in message else message
 
 
+def _spoken(message: Any) -> Any:
+    """The data of a message without what programs note of it."""
+    if not isinstance(message, dict):
+        return message
+    about = {
+        key: {name: value for name, value in message[key].items() if name not in _NOTED}
+        for key in _ABOUT
+        if isinstance(message.get(key), dict)
+    }
+    noted = {"usage_metadata", "example", *(["name"] if message.get("type") in _NAMED else [])}
+    return {key: value for key, value in message.items() if key not in noted} | about
+
+
 def _texts(value: Any, *, naming: bool = False) -> Iterator[str]:
     """The texts in a value that was JSON; with `naming`, keys are such."""
     stack = [(value, naming)]
     while stack:
         one, naming = stack.pop()
         if isinstance(one, dict):
+            names = set() if naming else _NAMES if _CALLING.isdisjoint(one) else _NAMES | {"name"}
             stack += [(key, True) for key in one if naming]
-            stack += [(each, naming or key in _NAMING) for key, each in one.items() if naming or key not in _NAMES]
+            stack += [(each, naming or key in _NAMING) for key, each in one.items() if key not in names]
         elif isinstance(one, list):
             stack += [(each, naming) for each in one]
         elif one is not None:
@@ -331,12 +384,17 @@ def _kept_aside(keeper: Keeper, name: str, holds: Holds) -> int:
 
 
 def _noted(keeper: Keeper, holds: Holds) -> int:
-    """Remove what consolidation noted where it holds the text; how far it is says nothing."""
+    """Remove what consolidation noted where it holds the text; how far it is, and when it was, says nothing."""
     state = keeper.state()
-    gone = [key for key, value in state.items() if key not in _MARKS and holds("\n".join(_texts(value, naming=True)))]
+    gone = [key for key, value in state.items() if key not in _MARKS and holds("\n".join(_reasons(key, value)))]
     if gone:
         keeper.write_state({key: value for key, value in state.items() if key not in gone})
     return len(gone)
+
+
+def _reasons(key: str, value: Any) -> Iterator[str]:
+    """What a note of consolidation says; of a failure, why."""
+    return _texts(value.get("reason") if key == _FAILED and isinstance(value, dict) else value, naming=key != _FAILED)
 
 
 def _report_others(keeper: Keeper, files: Collection[str], holds: Holds) -> None:

@@ -19,6 +19,7 @@ from ..context.tokens import estimator_for
 from ..errors import LangGraphMemoryError
 from ..tooling import make_tool
 from .entry import Entry
+from .forgetting import BY, TOOL
 from .keeper import Keeper, lines_at
 from .redact import redact
 from .retrieve import CLOSING, OPENING, Found, Retriever, block
@@ -114,7 +115,7 @@ class MemoryCalls:
             return OFF
         thread = (runtime.config.get("configurable") or {}).get("thread_id")
         about = {"text": redact(text), "thread": None if thread is None else str(thread)}
-        added = keeper.append([Entry.of({**about, "metadata": {"by": "memory_save"}})])
+        added = keeper.append([Entry.of({**about, "metadata": {BY: TOOL}})])
         if not added:
             return "This is remembered already."
         self._homes.changed(runtime, "saved", len(added))

@@ -355,6 +355,16 @@ def test_what_consolidation_has_noted_is_shown_where_it_goes_and_its_watermark_i
     ] == 2
 
 
+def test_what_we_note_of_days_and_entries_is_no_place():
+    remember("Ada likes tea.", "Milk.", metadata={"by": "memory_save"}, thread="t-2026")
+    lgm("memory", "consolidate")
+    before = everything_says()
+    for text in (str(today()), str(today().year), "memory", "t-2026"):
+        done = lgm_json("memory", "forget", text, "--yes")
+        assert (done["forgotten"], done["places"]) == (0, []), text
+    assert f"## {today()}" in everything_says() and everything_says().count("Milk.") == before.count("Milk.")
+
+
 def test_an_entry_is_forgotten_by_its_id_with_all_its_lines():
     remember("Ada keeps a list:\n- bread\n- milk", "Ada likes tea.")
     first = keeper().ledger()[0].entry

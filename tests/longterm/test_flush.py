@@ -21,7 +21,7 @@ from langgraph_memory.cache import FileCache, ProcessCache
 from langgraph_memory.config import FlushConfig
 from langgraph_memory.context.history import History
 from langgraph_memory.longterm import flushed
-from langgraph_memory.longterm.flush import FAILURES, Flush, Flushed
+from langgraph_memory.longterm.flush import FAILURES, WRITTEN, Flush, Flushed
 from langgraph_memory.longterm.keeper import Keeper
 from langgraph_memory.sidework import arun, run
 from tests.support.histories import THIRDS, ai, human, result
@@ -596,7 +596,7 @@ def test_a_reply_that_was_paid_for_is_used_after_a_crash_even_if_more_was_said(k
     assert texts(keeper) == ["paid for", "more"]
     assert "my name is Ada" not in prompt_of(model)
     with closing(sqlite3.connect(cache.path)) as db:
-        assert {row[0] for row in db.execute("SELECT text FROM summaries")} == {"(written)"}
+        assert {row[0] for row in db.execute("SELECT text FROM summaries")} == {WRITTEN}
 
 
 # Killed

@@ -3,6 +3,8 @@
 import json
 import sqlite3
 import threading
+from datetime import date
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +13,14 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, messag
 
 from langgraph_memory.cache import FileCache, Guarded, ProcessCache
 from langgraph_memory.longterm import forgetting
+from langgraph_memory.longterm.cues import Kind
+from langgraph_memory.longterm.curated import Block
 from langgraph_memory.longterm.entry import lines_of
+from langgraph_memory.longterm.flush import WRITTEN
 from langgraph_memory.longterm.folder import MEMORY, STATE, WorkspaceError
 from langgraph_memory.longterm.forgetting import holding
 from langgraph_memory.longterm.keeper import Keeper
+from langgraph_memory.longterm.merge import heading_of
 from langgraph_memory.sessions import SessionLog
 from tests.support.ledgers import pending
 
@@ -156,6 +162,148 @@ def test_the_words_of_the_formats_are_nobody_s_text(keeper, word):
     before = {path: path.read_bytes() for path in (keeper.folder.path / LOG, log(keeper).path)}
     assert keeper.forget(word) == 0
     assert {path: path.read_bytes() for path in before} == before
+
+
+OURS = [{"by": "memory_save"}, {"by": "flush"}, *({"by": "rule", "kind": kind} for kind in get_args(Kind))]
+
+
+@pytest.mark.parametrize("ours", OURS, ids=str)
+@pytest.mark.parametrize("form", [str, str.upper])
+def test_what_we_note_of_an_entry_is_nobody_s_text(keeper, ours, form):
+    keeper.append(
+        [note("Ada likes tea", metadata=ours), note("tea for two", metadata={**ours, "source": "Ada's book"})]
+    )
+    for word in {part for text in [*ours, *ours.values()] for part in [text, *text.split("_")] if len(part) > 2}:
+        assert keeper.forget(form(word)) == 0, word
+    assert keeper.forget(form("Ada's book")) == 1
+    assert [row.entry.text for row in keeper.rows(LOG)] == ["Ada likes tea"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "text"),
+    [
+        ({"by": "Ada Lovelace"}, "ada lovelace"),
+        ({"by": "阿达"}, "阿达"),
+        ({"by": "Ада Лавлейс"}, "лавлейс"),
+        ({"by": ["memory_save", "Ada"]}, "memory_save"),
+        ({"by": "flush", "kind": "decision"}, "decision"),
+        ({"kind": "decision"}, "decision"),
+        ({"by": "rule", "kind": "a rule of Ada"}, "rule of Ada"),
+        ({"source": "import from Ada"}, "import from Ada"),
+        ({"source": {"by": "flush"}}, "flush"),
+    ],
+    ids=str,
+)
+def test_what_others_give_under_our_keys_is_their_text(keeper, theirs, text):
+    keeper.append([note("tea", metadata=theirs), note("milk", metadata={"by": "memory_save"})])
+    assert keeper.forget(text) == 1
+    assert [row.entry.text for row in keeper.rows(LOG)] == ["milk"]
+
+
+@pytest.mark.parametrize("text", ["t-2031", "2031", "msg-4711", "4711", "cp-9", "tool_result", "2031-04-12"])
+def test_threads_messages_checkpoints_and_days_are_no_text(keeper, text):
+    known = {"thread": "t-2031", "checkpoint": "cp-9", "messages": ["msg-4711"], "type": "tool_result"}
+    keeper.append([note("tea", **known)])
+    log(keeper).append([("msg-4711", AIMessage("hello", id="msg-4711"))])
+    keeper.folder.replace(MEMORY, b"- milk\n")
+    before = {path: path.read_bytes() for path in (keeper.folder.path / LOG, log(keeper).path)}
+    assert keeper.forget(text) == 0
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("name", [LOG, "memory/archive/2031-04-12.md"])
+def test_the_heading_of_a_ledger_stays_and_is_no_note(keeper, name, start, end):
+    data = end.join([start + b"# 2031-04-12", b"", b"- tea on 2031-04-13", b"- milk", b"# 2031-04-13", b""])
+    keeper.folder.replace(name, data)
+    assert keeper.forget("2031-04-12") == 0
+    assert keeper.folder.bytes_of(name) == data
+    assert keeper.forget("2031") == 2, "a heading of another day is a person's"
+    assert keeper.folder.bytes_of(name) == end.join([start + b"# 2031-04-12", b"", b"- milk", b""])
+
+
+def test_a_text_over_several_lines_does_not_take_a_heading_of_ours_with_it(keeper):
+    keeper.folder.replace(LOG, b"# 2031-04-12\nbegins here\n- tea\n")
+    assert keeper.forget("2031-04-12 begins") == 0
+    assert keeper.folder.bytes_of(LOG) == b"# 2031-04-12\nbegins here\n- tea\n"
+
+
+def test_headings_of_days_that_we_wrote_into_the_curated_memory_stay_and_those_of_a_person_go(keeper):
+    ours, theirs = heading_of(date(2031, 4, 12)), heading_of(date(2031, 4, 14))
+    keeper.write_state({"written": [Block((ours,)).print]})
+    text = f"{ours}\n\n- tea\n\n{theirs}\n\n- milk\n\n# Plans for 2031\n"
+    keeper.replace_memory("- old\n" + text, was="")
+    keeper.replace_memory(text, was=keeper.memory_md())
+    assert keeper.forget("2031") == 4
+    assert [line for line in keeper.memory_md().split("\n") if line] == [ours, "- tea", "- milk"]
+    (version,) = keeper.folder.names("memory/history")
+    assert ours in keeper.get(version) and theirs not in keeper.get(version)
+
+
+@pytest.mark.parametrize(
+    "text", ["gpt", "gpt-4o", "stop", "openai", "4711", "2031", "false", "fp_1", "web", "web_search", "helper"]
+)
+def test_what_programs_note_of_a_message_is_nobody_s_text(keeper, text):
+    noted = {
+        "model_name": "gpt-4o",
+        "model_provider": "openai",
+        "finish_reason": "stop",
+        "system_fingerprint": "fp_1",
+        "token_usage": {"total_tokens": 4711},
+        "created_at": "2031-04-12T10:00:00",
+    }
+    usage = {"input_tokens": 4711, "output_tokens": 1, "total_tokens": 4712}
+    call = {"name": "web_search", "args": {"q": "tea"}, "id": "c"}
+    block = {"type": "tool_use", "name": "web_search", "input": {"q": "tea"}, "id": "c"}
+    raw = {"function": {"name": "web_search", "arguments": "{}"}, "id": "c", "type": "function"}
+    said = [
+        ("h", HumanMessage("hello", additional_kwargs={"timestamp": "2031-04-12T09:00:00"})),
+        ("a", AIMessage("hi", name="helper", response_metadata=noted, usage_metadata=usage)),
+        ("b", AIMessage([block], tool_calls=[call], additional_kwargs={"tool_calls": [raw]})),
+        ("r", ToolMessage("found", tool_call_id="c", name="web_search")),
+    ]
+    log(keeper).append(said)
+    before = log(keeper).path.read_bytes()
+    assert keeper.forget(text) == 0
+    assert log(keeper).path.read_bytes() == before
+    assert keeper.forget("tea") == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HumanMessage("hello", name="Ada Lovelace"),
+        HumanMessage([{"type": "json", "model": "Ada Lovelace"}]),
+        AIMessage("hi", response_metadata={"citations": [{"model": "Ada Lovelace"}]}),
+        AIMessage("hi", additional_kwargs={"reasoning_content": "of Ada Lovelace"}),
+        AIMessage("", tool_calls=[{"name": "f", "args": {"name": "Ada Lovelace", "input": 1}, "id": "c"}]),
+        AIMessage([{"type": "file", "name": "Ada Lovelace.pdf"}]),
+    ],
+    ids=str,
+)
+def test_what_people_and_models_say_beside_the_content_is_text(keeper, message):
+    log(keeper).append([("m", message), ("n", AIMessage("Grace"))])
+    assert keeper.forget("ada lovelace") == 1
+    assert b"Lovelace" not in log(keeper).path.read_bytes() and b"Grace" in log(keeper).path.read_bytes()
+
+
+@pytest.mark.parametrize("text", ["2031", "reason", "times", "print", "last_run", "upto", "f00dbeef", "x-1-2"])
+def test_when_consolidation_ran_and_how_far_it_came_is_no_text(keeper, text):
+    keeper.append([note("tea")])
+    failed = {"at": "2031-04-12T09:00:00", "reason": "the model said Rosebud", "entry": "x-1-2", "times": 2}
+    pending = {"print": "f00dbeef", "state": {"upto": {LOG: "x-1-2"}}}
+    state = {"last_run": "2031-04-12T09:00:00", "written": ["f00dbeef"], "pending": pending, "failed": failed}
+    keeper.write_state(state)
+    assert keeper.forget(text) == 0 and keeper.state() == {"v": 1, **state}
+    assert keeper.forget("rosebud") == 1 and "failed" not in keeper.state()
+
+
+def test_only_entries_of_a_flush_say_how_far_a_thread_was_flushed(keeper):
+    by = {"flush": "t-1", "rule": "t-2", "Ada Lovelace": "t-3"}
+    keeper.append([note(who, thread=thread, messages=["m"], metadata={"by": who}) for who, thread in by.items()])
+    keeper.forget("xyz")
+    assert forgetting.flushed_upto(keeper) == {"t-1": ["m"], "t-2": ["m"]}
 
 
 HAND = st.lists(
@@ -406,6 +554,12 @@ def test_summaries_that_hold_it_are_dropped_from_every_cache(tmp_path, kind):
         assert cache.covering(["b1", "b3"]).keys() == {"b3"}
         assert cache.forget(holding(secret)) == 0
         assert traces(tmp_path, secret) == []
+
+
+def test_what_stands_for_a_reply_that_was_written_is_nobody_s_text(keeper):
+    keeper.append([note("tea")])
+    FileCache(keeper.folder.workspace / "cache.db").put("d", WRITTEN)
+    assert [keeper.forget_everywhere(word) for word in ("written", "(written)", "reply")] == [0, 0, 0]
 
 
 def test_a_cache_that_cannot_forget_says_so(tmp_path):

@@ -1,4 +1,6 @@
 import re
+import time
+import timeit
 
 import pytest
 
@@ -60,6 +62,54 @@ SECRETS = {
     "Korean": ("비밀번호는 hunter2", "hunter2"),
     "Arabic": ("كلمة المرور: hunter2", "hunter2"),
     "Hindi": ("पासवर्ड: hunter2", "hunter2"),
+    "Docker Hub": ("dckr_pat_" + A36[:24], A36[:24]),
+    "Linear": ("lin_api_" + A36, A36),
+    "Notion": ("ntn_" + A36 + A36[:8], A36),
+    "Figma": ("figd_" + A36, A36),
+    "GitLab runner": ("glrt-" + A36[:20], A36[:20]),
+    "Mem0": ("m0-" + A36, A36),
+    "glued": ("PGPASSWORD=hunter2 psql -h db", "hunter2"),
+    "glued of letters": ("PGPASSWORD=correcthorse psql", "correcthorse"),
+    "glued in quotes": ("export MYSQLPASS='open sesame'", "sesame"),
+    "glued, small": ("dbpassword=hunter2", "hunter2"),
+    "connection string": (
+        "AccountName=x;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmE+tlC/DXJ==;Suffix=y",
+        "Eby8vdM02xNOcqFlqUwJP",
+    ),
+    "camel case": ("const dbPassword = 'hunter2'", "hunter2"),
+    "camel case key": ('{"stripeKey": "abcd1234efgh5678"}', "abcd1234"),
+    "in JSON in JSON": ('{\\"STRIPE_KEY\\": \\"abcd1234efgh5678\\"}', "abcd1234"),
+    "csh": ("setenv X_KEY abcd1234efgh5678", "abcd1234"),
+    "fish": ("set -gx X_KEY abcd1234efgh5678", "abcd1234"),
+    "Windows for good": ('setx X_KEY "abcd1234efgh5678"', "abcd1234"),
+    "Dockerfile": ("ENV X_KEY abcd1234efgh5678", "abcd1234"),
+    "subscription header": ("Ocp-Apim-Subscription-Key: 0a1b2c3d4e5f60718293a4b5c6d7e8f9", "0a1b2c3d"),
+    "licence": ("LICENSE_KEY=ABCD-1234-EFGH-5678", "ABCD-1234"),
+    "key behind its word": ("API key abcd1234efgh5678ijkl", "abcd1234"),
+    "key behind a Chinese word": ("密钥abcd1234efgh5678ijkl", "abcd1234"),
+    "key in brackets": ("the access token (abcd1234efgh5678ijkl)", "abcd1234"),
+    "curl": ("curl -u ada:hunter2 https://x", "hunter2"),
+    "curl, glued": ("curl -sSuada:hunter2 https://x", "hunter2"),
+    "curl, long": ("curl --user ada:hunter2 https://x", "hunter2"),
+    "curl, equals": ("curl --user=ada:hunter2 https://x", "hunter2"),
+    "curl, quoted": ("curl -u 'ada:open sesame' https://x", "sesame"),
+    "curl behind a header": ("curl -H 'Accept: a; b | c' -u ada:hunter2 https://x", "hunter2"),
+    "curl over lines": ("curl https://x \\\n  -u ada:hunter2", "hunter2"),
+    "curl through a proxy": ("curl --proxy-user ada:hunter2 https://x", "hunter2"),
+    "wget": ("wget --user=ada --password=hunter2 https://x", "hunter2"),
+    "wget for FTP": ("wget --ftp-password=hunter2 ftp://x", "hunter2"),
+    "option": ("mysql --password hunter2 -h db", "hunter2"),
+    "Slack hook": ("https://hooks.slack.com/services/T00000000/B00000000/" + "X" * 24, "T00000000"),
+    "Discord hook": ("https://discord.com/api/webhooks/123456789012345678/" + A36, A36),
+    "old Discord hook": ("https://discordapp.com/api/v9/webhooks/1234567/" + A36, A36),
+    "Teams hook": ("https://a.webhook.office.com/webhookb2/0a1b-2c@3d/IncomingWebhook/5e6f7a8b/9c0d", "5e6f7a8b"),
+    "Azure flow": ("https://x.logic.azure.com:443/workflows/1/run?sp=%2Ft&sv=1.0&sig=" + A36, A36),
+    "Telegram bot": ("https://api.telegram.org/bot123456789:" + "AA" + A36 + "/sendMessage", A36),
+    "Feishu hook": ("https://open.feishu.cn/open-apis/bot/v2/hook/123e4567-e89b-12d3-a456-426614174000", "e89b"),
+    "WeCom hook": (
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693a91f6-7xxx-4bc4-97a0-0ec2sifa5aaa",
+        "693a91f6",
+    ),
     "Visa": ("card 4111 1111 1111 1111, please", "4111"),
     "Visa glued": ("card 4012888888881881", "4012888888881881"),
     "Mastercard": ("5555-5555-5555-4444", "5555-5555"),
@@ -118,6 +168,53 @@ HARMLESS = [
     "The LED pin is GPIO17.",
     "led_pin = GPIO_4",
     "Pin: GPIO17",
+    "the key=value form",
+    "PRIMARY KEY (id)",
+    "PRIMARY_KEY=user_id",
+    "SORT_KEY = created_at_2",
+    "sort key: created_at",
+    "partitionKey: abcd1234efgh5678",
+    "PUBLIC_KEY=abcd1234efgh5678",
+    "PUBLIC_KEY_PATH=/etc/ssl/a.pem",
+    "SSH_KEY=~/.ssh/id_ed25519",
+    "TLS_KEY=C:\\\\certs\\\\a.pem",
+    "TLS_KEY=server2031.pem",
+    "REDIS_KEY=user:4711",
+    "TRANSLATE_KEY=menu.item_42",
+    "STRIPE_KEY = os.environ['STRIPE_KEY2']",
+    "STRIPE_KEY=load_key2(path)",
+    "STRIPE_KEY=$STRIPE_KEY_2031",
+    "STRIPE_KEY=<your-key-2031>",
+    "key: C major",
+    "key: abcd1234efgh5678",
+    "HOTKEY=Ctrl+Shift+K",
+    "ENTER_KEY=0x0000000D",
+    "keyboard=qwerty",
+    "monkey: banana1234banana",
+    "bypass: 4 lanes",
+    "COMPASS=north4711",
+    "the API key rotation is on Monday",
+    "API key rotation is on Monday",
+    "API key harbour-2031-rotation-plan",
+    "token 123e4567-e89b-12d3-a456-426614174000",
+    "the key commit is 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12",
+    "curl -u flag",
+    "curl -u is for users: see man",
+    "curl -u $USER:$PASS https://x",
+    "docker run -u 1000:1000 image",
+    "curl https://x | docker run -u 1000:1000 image",
+    "curl https://x\ndocker run --user node:node image",
+    "the token count = 4096",
+    "max_tokens=4096",
+    "maxToken: 4096",
+    "password policy: 12 characters",
+    "newPassword: string",
+    "--password is an option",
+    "--max-tokens 4096",
+    "https://hooks.slack.com/",
+    "https://discord.com/developers/docs/resources/webhook",
+    "https://x.example/list?key=chapter",
+    "https://api.telegram.org/bot<token>/sendMessage",
     "",
 ]
 
@@ -146,6 +243,84 @@ def test_what_stands_around_it_stays(name):
 @pytest.mark.parametrize("text", [*HARMLESS, *(text for text, _ in SECRETS.values())])
 def test_a_second_time_changes_nothing(text):
     assert redact(redact(text)) == redact(text)
+
+
+AROUND = ["{}", "记住{}。", "запомни: {}, пожалуйста", "تذكر {} من فضلك", "- `{}`", "a\n{}\nb", "> {} <"]
+ASSIGNED = [
+    "{}={}",
+    "export {}={}",
+    "export {}='{}'",
+    '{} = "{}"',
+    "{}: {}",
+    "{}: '{}'",
+    '"{}": "{}",',
+    "'{}' => '{}'",
+    "docker run -e {}={} image",
+    "ARG {}={}",
+    "set {}={}",
+    'set "{}={}"',
+    '$env:{}="{}"',
+    "$Env:{} = '{}'",
+    "- {}={}",
+    "{}={} ./run.sh",
+]
+NAMES = [
+    "STRIPE_KEY",
+    "X_KEY",
+    "stripe_key",
+    "Stripe-Key",
+    "stripeKey",
+    "A_TOKEN",
+    "PGPASSWORD",
+    "DB_PASS",
+    "MYSQL_PWD",
+]
+
+
+@pytest.mark.parametrize("form", ASSIGNED)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_assigned_to_the_name_of_a_secret_is_taken_out_and_nothing_else(name, form):
+    for around in AROUND:
+        text = around.format(form.format(name, "abcd1234efgh5678"))
+        assert redact(text) == text.replace("abcd1234efgh5678", "[redacted]")
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_taken_out_wherever_it_stands(name, around):
+    text, secret = SECRETS[name]
+    assert secret not in redact(around.format(text))
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_one_stays_wherever_it_stands(text, around):
+    assert redact(around.format(text)) == around.format(text)
+
+
+def test_of_an_address_stays_what_is_no_secret():
+    assert redact("see https://hooks.slack.com/services/T0A/B0A/x1Y2z3.") == (
+        "see https://hooks.slack.com/services/[redacted]."
+    )
+    assert redact("https://api.telegram.org/bot12:abcdefgh-1/getMe") == "https://api.telegram.org/bot[redacted]/getMe"
+    assert redact("https://x/?stripe_key=abcd1234efgh5678&page=2") == "https://x/?stripe_key=[redacted]&page=2"
+
+
+NEAR = [
+    *("curl -u ", "curl -u a:$b ", "-u a:bcd ", "'-u a:b", 'curl "', "A_KEY=", "A_KEY=word ", "key=key", "x_", "aB1"),
+    *("API key ", "token abcdefghijklmnop", "密钥", "--password ", "--a-", "ENV A_KEY ", "set -x ", "ENV ", "a.b/"),
+    *("hooks.slack.com/services/", "discord.com/api/webhooks/1/", "api.telegram.org/bot1:", "&sig=", "?key=a1", "m0-"),
+    *('PASSWORD="', "\\", 'key\\"', "_", "KEY ", " ", "=", "webhook.office.com/webhookb2/a", "glrt-", "A1"),
+]
+
+
+@pytest.mark.parametrize("near", NEAR)
+def test_a_longer_text_takes_longer_by_as_much(near):
+    def best(size):
+        text = (near * size)[:size] + "!"
+        return min(timeit.repeat(lambda: redact(text), timer=time.thread_time, number=1, repeat=3))
+
+    assert best(80_000) < 24 * best(10_000) + 0.02, "eight times as long, where a square would be sixty-four"
 
 
 def test_user_and_host_of_a_connection_string_stay():

@@ -114,6 +114,14 @@ def test_what_is_saved_is_found_read_and_forgotten(home, mode):
 
 
 @both
+@pytest.mark.parametrize("text", ["memory", "save", "memory_save", "ada", "t-7"])
+def test_the_names_of_the_tools_and_of_the_run_are_no_note_s_text(home, mode, text):
+    run(home, "save", mode, text="The berth opens at 04:30.")
+    assert run(home, "forget", mode, text=text) == "No note holds this text."
+    assert len(home.of("ada").ledger()) == 1
+
+
+@both
 @pytest.mark.parametrize(
     ("name", "args"),
     [
