@@ -102,10 +102,10 @@ class Rejected:
     reason: str
 
 
-def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) -> str | Rejected:
+def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count, loops: bool = False) -> str | Rejected:
     """The text of a usable reply: ended normally, no tool call, no refusal, not blank, smaller than what it replaces.
 
-    `replaces` and `room` are tokens as counted by `count`.
+    `replaces` and `room` are tokens as counted by `count`; with `loops` a text may repeat itself.
     """
     if isinstance(reply, BaseMessage) and (reason := fault(reply)):
         return Rejected(reason)
@@ -113,7 +113,7 @@ def accept(reply: BaseMessage | str, *, replaces: int, room: int, count: Count) 
     size = count(text)
     if size > room:
         return Rejected(f"the reply takes {size} tokens, allowed are {room}")
-    if not usable(text):
+    if not (tells(text) if loops else usable(text)):
         return Rejected(
             "the reply is a refusal, an error, a call, markup or a loop, not a summary"
             if text

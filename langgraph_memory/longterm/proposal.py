@@ -118,7 +118,8 @@ def _refuses(block: object) -> bool:
 
 
 def _accepted(reply: BaseMessage | str) -> str | Rejected:
-    return accept(reply, replaces=_NO_LIMIT, room=_NO_LIMIT, count=len)
+    # What people noted may repeat itself.
+    return accept(reply, replaces=_NO_LIMIT, room=_NO_LIMIT, count=len, loops=True)
 
 
 def _with(reply: BaseMessage | str, text: str) -> BaseMessage | str:
