@@ -10,7 +10,8 @@ A name such as `TK-204`, `foo_bar` or `v1.2` is a word as a whole, and so are it
 
 A query becomes *terms*, one for each piece between blanks and marks. `Query.match` is an expression for FTS5 in which
 every word is quoted, so no text is query syntax. An index of words finds a few texts too many: pairs of characters may
-stand apart, and so may the parts of a name. `Query.holds` tells those that are right by their text.
+stand apart, and so may the parts of a name. `Query.holds` tells those that are right by their text. What a text
+may hold of a query that none holds as a whole is told in `search_parts`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -30,7 +32,9 @@ VERSION = 2
 LONGEST = 64
 """Characters of a word that count."""
 MOST_WORDS = 64
-"""Words of a query that the index is asked for; the rest is looked at in what it finds."""
+"""Words of a query that the index is asked for at once; the rest is looked at in what it finds."""
+_FEW = 16
+"""Terms that are looked for in a text one by one; of more, only those whose words it has."""
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -148,6 +152,16 @@ class Term:
         """Finds the parts near each other: quick to make and to run, since no class of letters is in it."""
         return re.compile(_NEAR.pattern.join(map(re.escape, self._parts)))
 
+    @property
+    def unspaced(self) -> bool:
+        """Whether it begins in a script that puts no blanks between words."""
+        return _IS_UNSPACED.match(self.text) is not None
+
+    @cached_property
+    def runs(self) -> tuple[Term, ...]:
+        """Its parts in scripts of one kind, each a term by itself."""
+        return tuple(Term(run) for run in _RUN.findall(self.text) if _PIECE.search(run))
+
     def place_in(self, folded: str) -> int:
         """Where the term first stands in a folded text; -1 where it does not."""
         place = -1
@@ -202,35 +216,61 @@ class Query:
         """Whether an index of words finds exactly the texts that hold every term."""
         return all(term.exact for term in self.terms) and len(self.terms) <= MOST_WORDS
 
-    def match(self, *, any: bool = False) -> str:
-        """An FTS5 expression for the texts that may hold every term, or with `any` at least one."""
-        if any:
-            groups = [f"({' AND '.join(map(quoted, term.needed))})" for term in self.terms[: MOST_WORDS // 4]]
-            return " OR ".join(groups)
+    def match(self) -> str:
+        """An FTS5 expression for the texts that may hold every term."""
         needed = dict.fromkeys(word for term in self.terms for word in term.needed)
         return " AND ".join(map(quoted, list(needed)[:MOST_WORDS]))
 
     def holds(self, text: str) -> int:
         """How many of the terms a text holds."""
         folded = fold(text)
-        return sum(term.place_in(folded) >= 0 for term in self.terms)
+        return sum(term.place_in(folded) >= 0 for term in self._likely(folded))
+
+    def _likely(self, folded: str) -> Sequence[Term]:
+        """The terms that a folded text may hold."""
+        if len(self.terms) <= _FEW:
+            return self.terms
+        bag = set(_words(folded))
+        return [term for term in self.terms if bag.issuperset(term.needed)]
 
     def excerpt(self, text: str, size: int = 160) -> str:
-        """One line of about `size` characters around the first place that holds a term."""
+        """One line of about `size` characters around the first place that holds a term, or else most of a run."""
         start = max(0, self._place(text, size) - size // 4) if len(text) > size else 0
         line = " ".join(text[start : start + size].split())
         return f"{'…' if start else ''}{line}{'…' if start + size < len(text) else ''}"
 
     def _place(self, text: str, size: int) -> int:
-        """About where in a text, which folding may have shortened or lengthened, the first term stands."""
+        """About where in a text, which folding may have shortened or lengthened, what is shown stands."""
         folded = fold(text)
-        places = [place for term in self.terms if (place := term.place_in(folded)) >= 0]
-        if not places:
-            return 0
-        guess = min(places)
+        guess = self._first(self._likely(folded), folded)
+        if guess < 0:
+            guess = self._part(folded)
         if len(folded) == len(text):
             return guess
         return _unfolded(text, guess)
+
+    @staticmethod
+    def _first(terms: Iterable[Term], folded: str) -> int:
+        """The first place of a term; -1 where there is none."""
+        return min((place for term in terms if (place := term.place_in(folded)) >= 0), default=-1)
+
+    def _part(self, folded: str) -> int:
+        """The first place of a part of a term; of scripts without blanks, of the longest piece that is there."""
+        runs = [run for term in self.terms for run in term.runs]
+        place = self._first((run for run in runs if not run.unspaced), folded)
+        if place >= 0:
+            return place
+        return folded.find(max((_longest(run.text, folded) for run in runs if run.unspaced), key=len, default=""))
+
+
+def _longest(run: str, folded: str) -> str:
+    """The longest piece of a run that stands in a text."""
+    longest, start = "", 0
+    for end in range(1, len(run) + 1):
+        while run[start:end] not in folded:
+            start += 1
+        longest = max(longest, run[start:end], key=len)
+    return longest
 
 
 def _unfolded(text: str, place: int) -> int:
@@ -271,14 +311,15 @@ def quoted(word: str) -> str:
 
 def relevance(query: Query, texts: Iterable[list[str]]) -> list[float]:
     """How well texts, given as words, fit a query that some of them hold: BM25 over these texts."""
-    bags = list(texts)
-    average = sum(map(len, bags)) / len(bags) if bags else 1.0
+    bags = [Counter(text) for text in texts]
+    lengths = [bag.total() for bag in bags]
+    average = sum(lengths) / len(bags) if bags else 1.0
     scores = [0.0] * len(bags)
     for word in dict.fromkeys(word for term in query.terms for word in term.needed):
-        counts = [bag.count(word) for bag in bags]
+        counts = [bag[word] for bag in bags]
         holding = sum(count > 0 for count in counts)
         rarity = max(1e-6, math.log((len(bags) - holding + 0.5) / (holding + 0.5)))
         for place, count in enumerate(counts):
-            scale = 1.2 * (0.25 + 0.75 * len(bags[place]) / (average or 1.0))
+            scale = 1.2 * (0.25 + 0.75 * lengths[place] / (average or 1.0))
             scores[place] += rarity * count * 2.2 / (count + scale) if count else 0.0
     return scores

@@ -238,6 +238,14 @@ def test_what_fits_the_request_is_recalled(homes: Homes) -> None:
     assert begun(homes).recalled == ""
 
 
+@pytest.mark.parametrize("lines", [5, 50, 500])
+def test_a_question_behind_a_pasted_log_is_searched_for(homes: Homes, lines: int) -> None:
+    keeper_of(homes).append(["The spare key is under the pot.", "Lunch is at noon."])
+    log = "\n".join(f"worker{number} lease{number}x expired" for number in range(lines))
+    asked = HumanMessage(f"{log}\nWhere is the spare key?", id="q")
+    assert "under the pot" in recalled(homes, messages=[asked])
+
+
 def test_what_the_view_shows_anyway_is_not_recalled(homes: Homes) -> None:
     keeper = keeper_of(homes)
     keeper.replace_memory("- The spare key is in MEMORY.", was="")

@@ -11,6 +11,9 @@ question has several, and nothing holds them all.
 Each feature counts by its rarity, as in BM25, and the more often it is met the less each time adds; long entries count
 somewhat less. Who holds all features counts a quarter more. The same text in several places is found once.
 
+Of a long question, such as a log with a question behind it, some features are enough: those at its beginning and at its
+end, where it says what is wanted, and of the others the rarest that any entry holds.
+
 The weights are round numbers on a plateau: with others for the neighbours (0.4 to 0.7), saturation (0.8 to 2) and
 length (0 to 0.6), recall@10 of the LoCoMo questions in `python -m benchmarks retrieval` falls by 0.014 at most, in
 either half of the conversations by 0.02.
@@ -38,8 +41,12 @@ VERSION = 1
 
 MOST = 64
 """Features of a question that count."""
+ENDS = 16
+"""Features at the beginning of a long question, and as many at its end, that count however common they are."""
+COMMON = 1000
+"""Entries that hold a feature which is as common as any."""
 MOST_CHARS = 20_000
-"""Characters of a question that are read."""
+"""Characters of a question that are read, half of them at its end."""
 
 NEIGHBOURS = {-2: 0.25, -1: 0.5, 0: 1.0, 1: 0.5, 2: 0.25}
 """Weight of what stands so many places away."""
@@ -79,18 +86,26 @@ class Question:
     """What is looked for: FTS5 expressions, one a feature."""
 
     features: tuple[str, ...]
+    ends: frozenset[str] = frozenset()
+    """Of the features, those at the beginning and at the end."""
 
     @classmethod
     def of(cls, text: str) -> Question:
-        text = unicodedata.normalize("NFKC", text[:MOST_CHARS])
+        text = unicodedata.normalize("NFKC", _read(text))
         found = list(pieces(text))
         written = set(re.findall(r"\w+", text.casefold()))
         stops = stop_words.spoken([word for piece in found for word in piece.words], written)
         kept = _features(found, stops) or _features(found, frozenset())
-        return cls(tuple(islice(dict.fromkeys(kept), MOST)))
+        ends = [feature for order in (kept, kept[::-1]) for feature in islice(dict.fromkeys(order), ENDS)]
+        return cls(tuple(dict.fromkeys(kept)), frozenset(ends))
 
     def __bool__(self) -> bool:
         return bool(self.features)
+
+
+def _read(text: str) -> str:
+    half = MOST_CHARS // 2
+    return text if len(text) <= MOST_CHARS else f"{text[:half]} {text[-half:]}"
 
 
 def _features(found: Iterable[Piece], stops: frozenset[str]) -> list[str]:
@@ -150,20 +165,35 @@ def fused(
     return [(number, score) for score, _, number in heapq.nlargest(limit, aged)]
 
 
+def _telling(db: sqlite3.Connection, question: Question) -> tuple[str, ...]:
+    """The features of a long question that count, in their order."""
+    query = "SELECT count(*) FROM (SELECT 1 FROM lookup WHERE lookup MATCH ? LIMIT ?)"
+    holding = {
+        feature: db.execute(query, (feature, COMMON)).fetchone()[0] or math.inf
+        for feature in question.features
+        if feature not in question.ends
+    }
+    rarest = heapq.nsmallest(MOST - len(question.ends), holding, key=holding.__getitem__)
+    kept = question.ends.union(rarest)
+    return tuple(feature for feature in question.features if feature in kept)
+
+
 class _Found:
     """Which entries hold which features."""
 
     def __init__(self, db: sqlite3.Connection, question: Question) -> None:
-        self._db, self._question = db, question
+        self._db, self._features = db, question.features
+        if len(self._features) > MOST:
+            self._features = _telling(db, question)
         self._entries, words_ = db.execute("SELECT entries, words FROM totals").fetchone()
         self._average = words_ / self._entries if self._entries else 1.0
         self._rarities: list[float] = []
-        self._weights = NEIGHBOURS if len(question.features) > 1 else {0: 1.0}
+        self._weights = NEIGHBOURS if len(self._features) > 1 else {0: 1.0}
         self.own: dict[int, float] = {}
         """By the number of an entry, the rarities of what it holds, added up."""
         self._held: dict[int, list[int]] = {}
         """By the number of an entry, the features it holds, by their places in the question."""
-        for place, feature in enumerate(question.features):
+        for place, feature in enumerate(self._features):
             self._add(place, [row[0] for row in self._matching(feature)])
 
     def _matching(self, feature: str) -> list[tuple[int]]:
@@ -186,17 +216,17 @@ class _Found:
         # Of those that are alike the later ones first.
         centres = self._by_rank(size) or heapq.nlargest(size, reversed(self.own), key=self.own.__getitem__)
         near = (number + step for number in centres[: max(1, size // 2)] for step in NEIGHBOURS)
-        several = len(self._question.features) >= SEVERAL
+        several = len(self._features) >= SEVERAL
         found = {*centres, *(number for number in near if several or number in self.own)}
         newest = self._db.execute("SELECT number FROM entries ORDER BY moment DESC LIMIT ?", (NEWEST,))
         return found.union(row[0] for row in newest if row[0] in self.own)
 
     def _by_rank(self, size: int) -> list[int]:
         """Where many have the one feature, what tells them apart is how often and in how long a text."""
-        if len(self._question.features) > 1 or size >= len(self.own):
+        if len(self._features) > 1 or size >= len(self.own):
             return []
         rows = self._db.execute(
-            "SELECT rowid FROM lookup WHERE lookup MATCH ? ORDER BY rank LIMIT ?", (self._question.features[0], size)
+            "SELECT rowid FROM lookup WHERE lookup MATCH ? ORDER BY rank LIMIT ?", (self._features[0], size)
         )
         return [row[0] for row in rows]
 
@@ -218,7 +248,7 @@ class _Found:
         return list(found.values())
 
     def _holds_all(self, number: int) -> bool:
-        return len(self._held.get(number, ())) == len(self._question.features)
+        return len(self._held.get(number, ())) == len(self._features)
 
     def _relevance(self, number: int, shares: Mapping[int, float]) -> float:
         """`shares` says for those that are looked at how much a word in them counts."""

@@ -8,6 +8,8 @@ distinct words. A trigger takes a message out in the transaction that removes th
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
@@ -116,6 +118,39 @@ def find(
         (match, *([] if thread is None else [thread]), limit, offset),
     )
     return rows.fetchall()
+
+
+def pages(
+    db: sqlite3.Connection, match: str, thread: int | None, size: int
+) -> Iterator[list[tuple[int, float, str, bytes]]]:
+    """What `find` finds, `size` items first and then ever more at once, as finding the next ones begins anew."""
+    offset = 0
+    while rows := find(db, match, thread, size, offset):
+        yield rows
+        if len(rows) < size:
+            return
+        offset, size = offset + size, 2 * size
+
+
+def holding(db: sqlite3.Connection, words: Collection[str], thread: int | None) -> tuple[int, Mapping[str, int]]:
+    """How many messages there are, in all threads or in one, and how many of them hold each of some words."""
+    if thread is not None:
+        return _holding_of(db, words, thread)
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.lgm_search_vocabulary USING fts5vocab (main, lgm_search, row)")
+    rows = db.execute(
+        "SELECT term, doc FROM json_each(?) CROSS JOIN temp.lgm_search_vocabulary ON term = value",
+        (to_json(list(words)),),
+    )
+    return db.execute("SELECT count(*) FROM lgm_search_words").fetchone()[0], dict(rows.fetchall())
+
+
+def _holding_of(db: sqlite3.Connection, words: Collection[str], thread: int) -> tuple[int, Mapping[str, int]]:
+    query = "SELECT words FROM lgm_item_holds JOIN lgm_search_words ON item = held WHERE thread = ?"
+    wanted, texts, counts = frozenset(words), 0, Counter[str]()
+    for (held,) in db.execute(query, (thread,)):
+        texts += 1
+        counts.update(wanted.intersection(held.split(" ")))
+    return texts, counts
 
 
 def forget(db: sqlite3.Connection) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
+from ..search_parts import Parts, Some
 from ..search_text import Query, relevance, words
 from . import tree
 from .index import text_of
@@ -26,13 +28,36 @@ async def hits(source: Source, text: str, threads: Iterable[str], channel: str, 
     query = Query.of(text)
     if not query or limit <= 0:
         return []
+    every = await read(source, threads, channel)
+    return whole(query, every, limit) or some(query, every, limit)
+
+
+async def read(source: Source, threads: Iterable[str], channel: str) -> list[Found]:
+    """The messages of threads."""
     every: list[Found] = []
     for thread_id in threads:
         every += await _read(source, thread_id, channel)
-    counts = [query.holds(found.text) for found in every]
-    least = len(query.terms) if len(query.terms) in counts else 1
+    return every
+
+
+def whole(query: Query, every: Sequence[Found], limit: int) -> list[Hit]:
+    """Hits for texts with every term."""
+    return _best(query, every, [query.holds(found.text) == len(query.terms) for found in every], limit)
+
+
+def some(query: Query, every: Sequence[Found], limit: int) -> list[Hit]:
+    """Hits for texts with some of the query."""
+    parts = Parts.of(query)
+    counts = Counter(word for found in every for word in parts.needed.intersection(words(found.text)))
+    told = Some(parts, len(every), counts)
+    return _best(query, every, [told.held(found.text) for found in every], limit)
+
+
+def _best(query: Query, every: Sequence[Found], right: Sequence[bool], limit: int) -> list[Hit]:
+    good = [place for place, flag in enumerate(right) if flag]
+    if not good:
+        return []
     scores = relevance(query, [words(found.text) for found in every])
-    good = [place for place, count in enumerate(counts) if count >= least]
     good.sort(key=lambda place: (-scores[place], -place))
     return [_hit(query, every[place], scores[place]) for place in good[:limit]]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import EncryptedSearchError
+from ..search_parts import Parts, Some
 from ..search_text import Query
 from . import index, scan
 from .codec import Codec, is_ours
@@ -18,6 +20,8 @@ from .source import Source
 
 Candidate = tuple[int, float, str, str]
 """Item, score, role and text."""
+MOST_WRONG = 2000
+"""Texts that are looked at in vain before no more are looked for that hold some of a query."""
 
 
 class Search:
@@ -42,11 +46,13 @@ class Search:
                 raise
             threads = await self.source.threads() if thread_id is None else [thread_id]
             return await scan.hits(self.source, text, threads, self.channel, limit)
-        found = await self.saver.call(_search, self.saver.codec, query, thread_id, limit)
         plain = [name for name in await self.saver.call(plain_threads) if thread_id in (None, name)]
-        if plain:
-            found += await scan.hits(self.source, text, plain, self.channel, limit)
-        return sorted(found, key=lambda hit: -hit.score)[:limit]
+        read = await scan.read(self.source, plain, self.channel) if plain else []
+        for ours, others in ((_whole, scan.whole), (_some, scan.some)):
+            found = await self.saver.call(_search, ours, self.saver.codec, query, thread_id, limit)
+            if found := found + others(query, read, limit):
+                return sorted(found, key=lambda hit: -hit.score)[:limit]
+        return []
 
     async def forget(self) -> None:
         """Leave no word of removed threads in the index."""
@@ -61,32 +67,71 @@ def plain_threads(db: sqlite3.Connection) -> list[str]:
     return [thread_id for thread_id, type_, _ in rows if not is_ours(type_)]
 
 
-def _search(db: sqlite3.Connection, codec: Codec, query: Query, thread_id: str | None, limit: int) -> list[Hit]:
+Look = Callable[[sqlite3.Connection, Codec, Query, int | None, int], list[Hit]]
+"""For a query in the thread of a number, or in all, and at most so many hits."""
+
+
+def _search(
+    db: sqlite3.Connection, look: Look, codec: Codec, query: Query, thread_id: str | None, limit: int
+) -> list[Hit]:
     with reading(db):
         thread = None if thread_id is None else find_thread(db, thread_id)
         if thread_id is not None and thread is None:
             return []
-        return _hits(db, codec, query, thread, limit, any=False) or _hits(db, codec, query, thread, limit, any=True)
+        return look(db, codec, query, thread, limit)
 
 
-def _hits(
-    db: sqlite3.Connection, codec: Codec, query: Query, thread: int | None, limit: int, *, any: bool
-) -> list[Hit]:
-    """Hits for texts with every term, or with `any` of them."""
-    match, wanted, offset = query.match(any=any), 1 if any else len(query.terms), 0
-    hits: dict[tuple[str, str | None, int], Hit] = {}
-    size = 2 * limit + 10
-    while len(hits) < limit:
-        rows = index.find(db, match, thread, size, offset)
-        checked = [row for row in _read(codec, rows) if query.exact or query.holds(row[3]) >= wanted]
-        for item, place, (_, score, role, text) in _placed(db, codec, checked, thread):
+def _whole(db: sqlite3.Connection, codec: Codec, query: Query, thread: int | None, limit: int) -> list[Hit]:
+    """Hits for texts with every term."""
+    hits = _Hits(db, codec, query, thread, limit)
+    for rows in index.pages(db, query.match(), thread, _page(limit)):
+        read = _read(codec, rows)
+        hits.add([row for row in read if query.exact or query.holds(row[3]) == len(query.terms)])
+        if hits.enough:
+            break
+    return hits.best
+
+
+def _some(db: sqlite3.Connection, codec: Codec, query: Query, thread: int | None, limit: int) -> list[Hit]:
+    """Hits for texts with some of the query; those with its common words are looked for where there are no others."""
+    parts = Parts.of(query)
+    some = Some(parts, *index.holding(db, parts.needed, thread))
+    hits, wrong = _Hits(db, codec, query, thread, limit), 0
+    for match in some.matches():
+        for rows in index.pages(db, match, thread, _page(limit)):
+            right = [row for row in _read(codec, rows) if some.held(row[3])]
+            hits.add(right)
+            wrong += len(rows) - len(right)
+            if hits.enough or wrong > MOST_WRONG:
+                return hits.best
+    return hits.best
+
+
+def _page(limit: int) -> int:
+    return 2 * limit + 10
+
+
+class _Hits:
+    """Collects hits, the best first."""
+
+    def __init__(self, db: sqlite3.Connection, codec: Codec, query: Query, thread: int | None, limit: int) -> None:
+        self._db, self._codec, self._query, self._thread, self._limit = db, codec, query, thread, limit
+        self._found: dict[tuple[str, str | None, int], Hit] = {}
+
+    @property
+    def enough(self) -> bool:
+        return len(self._found) >= self._limit
+
+    @property
+    def best(self) -> list[Hit]:
+        return list(self._found.values())[: self._limit]
+
+    def add(self, candidates: list[Candidate]) -> None:
+        for item, place, (_, score, role, text) in _placed(self._db, self._codec, candidates, self._thread):
             # An edited message is several items: the best stands for it.
             name = (place.thread_id, place.message_id, 0 if place.message_id else item)
-            hits.setdefault(name, Hit(*_of(place), role, query.excerpt(text), score))
-        if len(rows) < size:
-            break
-        offset += size
-    return list(hits.values())[:limit]
+            if name not in self._found:
+                self._found[name] = Hit(*_of(place), role, self._query.excerpt(text), score)
 
 
 def _of(place: Place) -> tuple[str, str | None, str, str]:

@@ -72,7 +72,10 @@ class ThreadStore:
         return tree.leaves(await self._parents(thread_text(thread_id)))
 
     async def search(self, query: str, *, thread_id: Any = None, limit: int = 10) -> Hits:
-        """Messages that hold every word of `query`, or where there are none, some of them; the best first.
+        """Messages that hold every word of `query`, or where there are none, some of it; the best first.
+
+        Some of it is one of its words, or in scripts that put no blanks between words enough of a run; see
+        `search_parts`.
 
         Everything that a `ThreadSaver` has stored is looked at, on all branches; of what another saver wrote, the
         messages as they are on each branch, without those that were removed. Any text is a query; see `search_text`.

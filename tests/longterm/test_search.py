@@ -249,6 +249,40 @@ def test_who_holds_every_word_comes_first(index: Index) -> None:
     assert found(index, "red car house")[0].startswith("a red car in front")
 
 
+LOG = [f"2026-11-30T08:{number % 60:02} worker{number} lease{number}x expired" for number in range(100)]
+
+
+@pytest.mark.parametrize("place", [0, 1, 20, 50, 99, 100])
+@pytest.mark.parametrize("lines", [100, 2_000])
+def test_a_question_is_found_wherever_it_stands_in_a_pasted_log(index: Index, place: int, lines: int) -> None:
+    among(index, "The harbour office keeps the tide tables.", 5)
+    log = LOG * (lines // len(LOG))
+    log.insert(place if place < len(LOG) else lines, "Which office keeps the tide tables?")
+    assert found(index, "\n".join(log))[0] == "The harbour office keeps the tide tables."
+
+
+@pytest.mark.parametrize("question", ["{log} harbour", "harbour {log}", "harbour {log} harbour"])
+def test_the_ends_of_a_long_question_count_however_rare_its_other_words_are(index: Index, question: str) -> None:
+    log = [f"word{number}" for number in range(300)]
+    keep(index, *(f"{word} is rare" for word in log), path="a")
+    keep(index, *(f"harbour note {number}" for number in range(400)), path="b")
+    texts = found(index, question.format(log=" ".join(log)), limit=100)
+    assert any(text.startswith("harbour") for text in texts)
+
+
+def test_of_a_long_question_the_rarest_words_that_are_held_count(index: Index) -> None:
+    common = [f"common{number}" for number in range(200)]
+    keep(index, *(" ".join(common) for _ in range(5)), *FILLER, "a falcon, once")
+    asked = " ".join([*common[:100], "missing1", "falcon", "missing2", *common[100:]])
+    assert "a falcon, once" in found(index, asked)
+
+
+def test_who_holds_every_word_of_a_long_question_is_found_without_neighbours(index: Index) -> None:
+    text = " ".join(f"word{number}" for number in range(200))
+    keep(index, *FILLER, text, *FILLER[::-1])
+    assert found(index, text) == [text]
+
+
 def test_words_in_different_entries_find_each_of_them(index: Index) -> None:
     keep(index, "falcon", *FILLER)
     keep(index, "heron", *FILLER, path="b")

@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory import search_text
 from langgraph_memory.errors import EncryptedSearchError, UnknownThreadError
-from langgraph_memory.threads import Hit, ThreadSaver, ThreadStore, index
+from langgraph_memory.threads import Hit, ThreadSaver, ThreadStore, index, search
 from tests.support.savers import Swap
 from tests.support.stores import CHANNELS, SAVERS, chat, opened, tell, thread
 
@@ -206,3 +206,127 @@ def test_sqlite_has_what_the_index_needs() -> None:
         db.execute("CREATE TABLE lgm_items (id INTEGER PRIMARY KEY, kind INTEGER)")
         index._make(db)
     db.close()
+
+
+# Some of the words
+
+TIDES = {
+    "潮汐表挂在港务局绿色的门后面": "请问潮汐表现在挂在哪里",
+    "潮汐表は港湾事務所の緑のドアの後ろに掛かっています": "潮汐表はどこに掛かっていますか",
+    "ตารางน้ำขึ้นน้ำลงแขวนอยู่หลังประตูสีเขียวของสำนักงานท่าเรือ": "ตารางน้ำขึ้นน้ำลงแขวนอยู่ที่ไหนครับ",
+    "조석표는항만사무소의초록색문뒤에걸려있습니다": "조석표는지금어디에걸려있나요",
+    "カレンダーはキッチンのドアにあります": "カレンダーってどこだっけ",
+    "តារាងជំនោរព្យួរនៅក្រោយទ្វារពណ៌បៃតង": "តើតារាងជំនោរនៅឯណា",
+    "订单TK-204已经发货了": "请问TK-204现在到哪里了呢",
+}
+"""Questions that share a part of the text they ask for."""
+CHAT = (
+    "午饭吃了面条，还不错",
+    "Lunch is at noon",
+    "明日は雨が降るそうです",
+    "พรุ่งนี้ฝนจะตกทั้งวันนะครับ",
+    "내일은비가옵니다",
+    "我们周三开会",
+)
+
+
+def said(*texts: str) -> list[HumanMessage]:
+    return [HumanMessage(text, id=text) for text in texts]
+
+
+@every
+@pytest.mark.parametrize(("text", "question"), TIDES.items())
+@pytest.mark.parametrize("one", [True, False])
+async def test_a_question_in_a_script_without_blanks_finds_what_it_shares_a_part_with(
+    kind: str, text: str, question: str, one: bool, tmp_path: Path
+) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        await put(graph, "a", *said(*CHAT[:3], text, *CHAT[3:]))
+        await put(graph, "b", *said("something else"))
+        hits = await store.search(question, thread_id="a" if one else None)
+        assert [hit.message_id for hit in hits] == [text]
+        assert hits[0].excerpt == text
+
+
+@every
+@pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 63, 64, 65, 199])
+@pytest.mark.parametrize("one", [True, False])
+async def test_no_word_of_a_long_question_is_dropped(kind: str, place: int, one: bool, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        await put(graph, "a", *said("The boat to Zanzibar", "Something else"))
+        asked = [f"filler{number}" for number in range(200)]
+        asked.insert(place, "Zanzibar")
+        assert await found(store, " ".join(asked), thread_id="a" if one else None) == [("a", "The boat to Zanzibar")]
+
+
+@every
+async def test_every_word_of_a_long_question_that_was_said_finds_its_message(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        texts = [f"word{number} and" for number in range(150)]
+        await put(graph, "a", *said(*texts, "and no other"))
+        asked = " ".join([*(f"word{number}" for number in range(150)), "and", "missing"])
+        assert {id for _, id in await found(store, asked, limit=200)} == {*texts, "and no other"}
+        assert "and no other" not in {id for _, id in await found(store, asked, limit=100)}
+
+
+@every
+async def test_the_more_is_shared_the_further_in_front(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        texts = ("潮汐表挂在绿色的门后面", "潮汐表不在这里放着啊", "挂在墙上的照片真好看")
+        await put(graph, "a", *said(*CHAT, *texts[::-1]))
+        ids = [id for _, id in await found(store, "请问潮汐表现在挂在哪里")]
+        assert ids[:2] == list(texts[:2])
+
+
+@every
+async def test_who_holds_every_word_is_found_alone(kind: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        await put(graph, "a", *said("潮汐表挂在门后面", "潮汐表挂在墙上，港务局说的", "潮汐表挂在门上"))
+        assert await found(store, "潮汐表挂在门后面") == [("a", "潮汐表挂在门后面")]
+        assert await found(store, "港务局 潮汐表挂在墙上") == [("a", "潮汐表挂在墙上，港务局说的")]
+
+
+@every
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("请问潮汐表现在挂在哪里", "现在开第{}次会"),
+        ("今天天气怎么样", "今天是第{}天"),
+        ("潮汐表はどこに掛かっていますか", "彼は{}を待っています"),
+        ("ตารางน้ำขึ้นน้ำลงอยู่ที่ไหนครับ", "สวัสดีครับ {}"),
+    ],
+)
+async def test_what_everybody_says_is_no_part_that_counts(kind: str, question: str, text: str, tmp_path: Path) -> None:
+    async with opened(kind, tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        await put(graph, "a", *said(*(text.format(number) for number in range(60))))
+        assert await found(store, question) == await found(store, question, thread_id="a") == []
+
+
+async def test_a_whole_match_in_a_thread_of_the_plain_saver_leaves_no_room_for_parts(tmp_path: Path) -> None:
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "ours.db")) as plain:
+        await put(chat("add", plain), "old", *said("a falcon and a heron"))
+    async with opened("ours", tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        await put(graph, "new", *said("a heron", "something else", "more"))
+        assert await found(store, "falcon heron") == [("old", "a falcon and a heron")]
+        assert {name for name, _ in await found(store, "falcon heron eagle")} == {"old", "new"}
+
+
+async def test_no_more_than_so_many_texts_are_looked_at_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_WRONG", 100)
+    async with opened("ours", tmp_path) as saver:
+        graph, store = chat("add", saver), ThreadStore(saver)
+        # Both parts of the name, but apart: the index cannot tell.
+        await put(graph, "a", *said(*(f"foo {number} other words and then bar" for number in range(1000))))
+        read, looked = search._read, []
+        monkeypatch.setattr(search, "_read", lambda codec, rows: looked.extend(rows) or read(codec, rows))
+        assert await found(store, "foo_bar missing") == []
+        assert len(looked) < 400
