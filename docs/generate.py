@@ -288,10 +288,13 @@ def cli() -> str:
 def _section_of(command: Command) -> str:
     rows = [f"| `{_cell(each.shown)}` | {_cell(each.meaning)} |\n" for each in command.parameters]
     table = ["\n| | |\n|---|---|\n", *rows] if rows else []
-    codes = "0, 1 and 2" if command.may_exit_with_1 else "0 and 2"
-    return "".join(
-        [f"\n## {command.path}\n\n{command.help}\n\n    {command.usage}\n", *table, f"\nExit codes: {codes}.\n"]
-    )
+    return "".join([f"\n## {command.path}\n\n{command.help}\n\n    {command.usage}\n", *table, *_exit_codes(command)])
+
+
+def _exit_codes(command: Command) -> Iterator[str]:
+    """The codes of a command, unless its help says what each of them means."""
+    if "Exit codes:" not in command.help:
+        yield f"\nExit codes: {'0, 1 and 2' if command.may_exit_with_1 else '0 and 2'}.\n"
 
 
 def _cell(text: str) -> str:

@@ -35,7 +35,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from langgraph_memory.errors import ConfigError
+from langgraph_memory.errors import ConfigError, described
 
 CONFIG_VARIABLE = "LANGGRAPH_MEMORY_CONFIG"
 DEFAULT_PATH = Path("runtime.json")
@@ -82,6 +82,13 @@ def _known_tokenizer(value: str) -> str:
     return value
 
 
+def _without_variables(value: str) -> str:
+    # Otherwise a folder of this very name would be made.
+    if re.search(r"(^|[/\\])\$\{?[A-Za-z_]", value):
+        raise ValueError("variables are not filled in here: write ~ for the home folder, or the path itself")
+    return value
+
+
 def _prompt_text(value: str, info: ValidationInfo) -> str:
     """The prompt itself; `@file` is replaced by that file's text."""
     # A text read from a file may itself start with "@" and must survive being validated again.
@@ -124,7 +131,12 @@ Thresholds: TypeAlias = Annotated[
     Mapping[Name, Annotated[int, Field(ge=0)]], Allowed("an object of tool names, each with a whole number, 0 or more")
 ]
 # \x00 cannot be part of a file name; without this rule it would be found only when the file is opened.
-FilePath: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"), Allowed("a non-empty path")]
+FilePath: TypeAlias = Annotated[
+    str,
+    Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"),
+    AfterValidator(_without_variables),
+    Allowed("a non-empty path"),
+]
 ModelName: TypeAlias = Annotated[
     Annotated[str, Field(pattern=r"^[^\s:]+:\S+$")] | None,
     Allowed('null or "provider:name", as in "openai:gpt-5-mini"'),
@@ -619,6 +631,11 @@ def load_config(path: str | os.PathLike[str] | None = None, *, environ: Mapping[
 def _choose(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> tuple[Path | None, str]:
     """The file to read and its name in messages."""
     if path is not None:
+        if not isinstance(path, str | os.PathLike):
+            raise ConfigError(
+                f"config is {described(path)}; allowed: the path of a file. A mapping goes to "
+                "RuntimeConfig.model_validate(…), or to MemoryMiddleware as it is."
+            )
         return Path(path), str(Path(path))
     if named := environ.get(CONFIG_VARIABLE):
         return Path(named), f"{named} (from ${CONFIG_VARIABLE})"

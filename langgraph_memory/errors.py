@@ -3,6 +3,11 @@
 Every message says what was wrong (the value itself), where it came from and what is allowed or what to do next.
 """
 
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
 from langchain_core.exceptions import ContextOverflowError
 
 
@@ -52,6 +57,17 @@ class UnstorableError(LangGraphMemoryError, TypeError):
     """A value cannot be stored as it is; says where it stands. Nothing was written."""
 
 
+class NotEnteredError(LangGraphMemoryError):
+    """Something that has to be entered was used as what it gives once it is; says how to enter it.
+
+    No `AttributeError`: LangChain asks for attributes with a default, and would go on without them.
+    """
+
+
+class ClosedError(LangGraphMemoryError, ValueError):
+    """A database was used after the block that had it open."""
+
+
 class WrongThreadError(LangGraphMemoryError, RuntimeError):
     """A blocking method was called where it would block the event loop it needs."""
 
@@ -78,3 +94,13 @@ class EncryptedSearchError(LangGraphMemoryError):
 
 class DocumentChangedError(LangGraphMemoryError):
     """A document is not what the writer expected to replace; nothing was written."""
+
+
+def described(value: Any) -> str:
+    """A value that was given in place of another, short enough for a message: texts as they are, else the type."""
+    if value is None or isinstance(value, str | int | float | PathLike):
+        text = repr(value)
+        return text if len(text) <= 80 else f"{text[:79]}…"
+    name = value.__name__ if isinstance(value, type) else type(value).__name__
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return f"the class {name}" if isinstance(value, type) else f"{article} {name}"

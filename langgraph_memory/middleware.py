@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -51,7 +52,7 @@ from .context.render import render
 from .context.report import ContextReport, report
 from .deciding import Decider
 from .earlier import StoredMessages
-from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError
+from .errors import ContextBudgetError, LangGraphMemoryError, RecordMissingError, ThreadBusyError, described
 from .events import Listener, fresh_for, heard_by
 from .homes import Homes
 from .long_memory import LongTerm, extended
@@ -59,7 +60,7 @@ from .longterm.retrieve import Retriever
 from .longterm.workspace import Workspace
 from .models import Model, model_name, resolve_embeddings, resolve_model
 from .nodes import ConsolidateNode, FlushNode, MemoryNode, ModelNode, Overheads, Spec
-from .opening import Opening, as_config
+from .opening import Opening, as_config, check_config
 from .place import current_place, place_of
 from .recall import make_recall_tool
 from .recovery import Retry, retry_after
@@ -69,8 +70,10 @@ from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, stored, unknown
 from .summariser import Summariser
+from .threads.unentered import Unentered
 from .ties import ThreadTies
 from .upkeep import Upkeep
+from .wiring import check
 
 logger = logging.getLogger(__name__)
 
@@ -91,13 +94,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
             tool results, long-term memory. `open()` takes it from `persistence.workspace`; without it nothing is
             spilled or remembered, and nothing touches the disk.
         embeddings: an embedding model for searching memories by their meaning too; needs numpy.
-        on_event: called with every `MemoryEvent`.
+        on_event: a plain function, called with every `MemoryEvent`.
         name: as what `create_agent` knows it. A deep agent takes one that is named `"SummarizationMiddleware"` in place
             of its own summariser.
         inline: whether a run waits for what is done beside it, the extraction and merging of memories; for scripts
             that end with the run.
 
-    Raises `ConfigError` for a configuration or a model name that cannot be used.
+    Raises `ConfigError` for a configuration or a model name that cannot be used, and `LangGraphMemoryError` for a
+    saver, embeddings or a listener that are none.
     """
 
     state_schema = MemoryState
@@ -116,6 +120,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         name: str = NAME,
         inline: bool = False,
     ) -> None:
+        _check_given(saver, embeddings, on_event)
         self._name = name
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
@@ -176,8 +181,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         def build(loaded: RuntimeConfig, saver: BaseCheckpointSaver[Any]) -> MemoryMiddleware:
             return cls(loaded, **{"saver": saver, "workspace": loaded.persistence.workspace, **arguments})
 
+        check_config(config)
         # With another saver or workspace nobody here knows which spill files are still referred to.
-        return Opening(config, build, sweeps=not {"saver", "workspace"} & arguments.keys())
+        return Opening(cls, config, build, sweeps=not {"saver", "workspace"} & arguments.keys())
 
     # In a graph
 
@@ -188,11 +194,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
 
         `model` and `tools` are names of nodes that `builder` has; without a tools node the model leads to the end.
         Without a workspace, or where turns are not flushed, the model or the tools condition leads to END at once.
+
+        Raises `LangGraphMemoryError`, and adds nothing, for a node that is not there, for a model node with tools that
+        no node runs (unless `tools` is None), and for edges of the graph's own from START or the tools to the model,
+        or from the model to the tools.
         """
-        if model not in builder.nodes:
-            raise LangGraphMemoryError(
-                f"The graph has no node {model!r} yet, only {sorted(builder.nodes)}; add it before attaching."
-            )
+        branches = self.longterm.branches
+        ends = {"flush": branches.flushes_turns, "consolidate": branches.flushes_turns and branches.consolidates}
+        check(builder, model, tools, ["memory", *(name for name, added in ends.items() if added)])
         node = builder.nodes[model].runnable
         spec = node.spec if isinstance(node, ModelNode) else None
         builder.add_node("memory", MemoryNode(self, spec))
@@ -223,7 +232,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
     ) -> ModelNode:
         """A node that sends system prompt and view to `model` with `tools` bound, and returns its reply."""
         resolved = resolve_model(model, "model")
-        assert resolved is not None
+        if not isinstance(resolved, Runnable):
+            raise LangGraphMemoryError(
+                f"model_node was given {described(resolved)}; allowed: a chat model, or provider:name."
+            )
         spec = Spec(resolved, tuple(tools), system_prompt)
         node = ModelNode(self, spec)
         self._nodes.add(node)
@@ -438,6 +450,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         in several nodes at once. Raises `ThreadBusyError` while the thread has pending tasks, because writing would
         drop them, and `LangGraphMemoryError` for a thread that does not exist or cannot be written.
         """
+        _check_compacted(graph, config)
         snapshot = await graph.aget_state(config)
         thread = (config.get("configurable") or {}).get("thread_id")
         if not snapshot.values:
@@ -553,6 +566,45 @@ def _folder(workspace: str | PathLike[str] | Workspace | None) -> Path | None:
     if workspace is None:
         return None
     return workspace.path if isinstance(workspace, Workspace) else Path(workspace).expanduser()
+
+
+def _check_given(saver: Any, embeddings: Any, on_event: Any) -> None:
+    """Raise `LangGraphMemoryError` for an argument that would fail only once it is used."""
+    if isinstance(saver, Unentered):
+        raise saver.not_entered()
+    if saver is not None and not isinstance(saver, BaseCheckpointSaver):
+        raise LangGraphMemoryError(
+            f"saver: {described(saver)} is no saver; allowed: a checkpointer of LangGraph that is open, as "
+            "MemoryMiddleware.open(…) and `async with ThreadSaver.from_conn_string(…) as saver:` give."
+        )
+    if embeddings is not None and not callable(getattr(embeddings, "embed_documents", None)):
+        raise LangGraphMemoryError(
+            f"embeddings: {described(embeddings)} is no embedding model; allowed: one of LangChain. A provider:name "
+            "goes to memory.retrieval.embeddings of the configuration."
+        )
+    if on_event is not None and (not callable(on_event) or _is_async(on_event)):
+        given = "an async function" if callable(on_event) else described(on_event)
+        raise LangGraphMemoryError(
+            f"on_event: {given} cannot be told; allowed: a plain function that takes a MemoryEvent. It may hand events "
+            "over to an event loop."
+        )
+
+
+def _is_async(listener: Any) -> bool:
+    return iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__)
+
+
+def _check_compacted(graph: Any, config: Any) -> None:
+    if not callable(getattr(graph, "aget_state", None)):
+        hint = "; compile it first" if isinstance(graph, StateGraph) else ""
+        raise LangGraphMemoryError(
+            f"compact was given {described(graph)} as graph; allowed: a compiled graph or an agent{hint}."
+        )
+    if not isinstance(config, Mapping):
+        raise LangGraphMemoryError(
+            f"compact was given {described(config)} as config; allowed: a mapping, as in "
+            '{"configurable": {"thread_id": "t-1"}}.'
+        )
 
 
 def _ends_turn(response: Any) -> bool:

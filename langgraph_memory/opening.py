@@ -12,9 +12,10 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack, contextmanager
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,12 +25,13 @@ from anyio.from_thread import BlockingPortal
 
 from .config import RuntimeConfig
 from .context.tokens import load_counter
-from .errors import ConfigError, DamagedDatabaseError
+from .errors import ConfigError, DamagedDatabaseError, described
 from .retention import expire
 from .spilling import spill_folder, sweep
 from .threads import ThreadSaver, ThreadStore
 from .threads.driver import Process
 from .threads.stored import stored_values
+from .threads.unentered import Unentered
 from .upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -48,13 +50,19 @@ class Drained(Protocol):
 
 
 T = TypeVar("T", bound=Drained)
+NAMES = ("saver", "tools", "config", "workspace", "background", "longterm")
+"""What a memory has beside its methods."""
 Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
-class Opening(Generic[T]):
+class Opening(Unentered, Generic[T]):
     """An async and a sync context manager over `build(config, saver)`."""
 
-    def __init__(self, config: Any, build: Callable[[RuntimeConfig, ThreadSaver], T], *, sweeps: bool) -> None:
+    def __init__(
+        self, kind: type[T], config: Any, build: Callable[[RuntimeConfig, ThreadSaver], T], *, sweeps: bool
+    ) -> None:
+        made = f"{kind.__name__}.open(…)"
+        super().__init__(kind, NAMES, made, f"`async with {made} as memory:`, or `with` in a program without asyncio")
         self._config, self._build, self._sweeps = config, build, sweeps
         self._async_stack, self._stack = AsyncExitStack(), ExitStack()
 
@@ -133,9 +141,18 @@ def _portal(stack: ExitStack) -> BlockingPortal:
 
 def as_config(config: Any) -> RuntimeConfig:
     """A `RuntimeConfig` from itself, a mapping, or what `RuntimeConfig.load` takes."""
+    check_config(config)
     if isinstance(config, RuntimeConfig):
         return config
-    return RuntimeConfig.model_validate(config) if isinstance(config, dict) else RuntimeConfig.load(config)
+    return RuntimeConfig.model_validate(dict(config)) if isinstance(config, Mapping) else RuntimeConfig.load(config)
+
+
+def check_config(config: Any) -> None:
+    """Raise `ConfigError` for what cannot name or be a configuration."""
+    if config is not None and not isinstance(config, RuntimeConfig | Mapping | str | PathLike):
+        raise ConfigError(
+            f"config is {described(config)}; allowed: a path, a mapping, a RuntimeConfig. A model goes to `model=`."
+        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from .earlier import blocking
-from .errors import LangGraphMemoryError
+from .errors import ClosedError, LangGraphMemoryError
 from .longterm.retrieve import Found
 from .place import Place
 from .threads import ThreadStore
@@ -28,11 +28,16 @@ class ThreadWords:
         self._store = ThreadStore(saver) if saver is not None else None
 
     async def said(self, place: Place, query: str, limit: int) -> Sequence[Found]:
-        """What fits `query` best in the thread of `place`; nothing where it cannot be searched."""
+        """What fits `query` best in the thread of `place`; nothing where it cannot be searched.
+
+        Raises `ClosedError` where the saver was closed.
+        """
         if self._store is None or place.thread is None or limit <= 0:
             return ()
         try:
             hits = await self._store.search(query, thread_id=place.thread, limit=limit)
+        except ClosedError:
+            raise
         except (LangGraphMemoryError, sqlite3.Error) as error:
             logger.info("The thread's messages are not searched: %s", error)
             return ()
@@ -44,6 +49,8 @@ class ThreadWords:
             return ()
         try:
             return blocking(self._saver, self.said(place, query, limit))
+        except ClosedError:
+            raise
         except LangGraphMemoryError as error:
             logger.info("The thread's messages are not searched: %s", error)
             return ()

@@ -701,6 +701,18 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path, mark, newlin
     assert config.memory.namespace == ("潮汐表 ✓",)
 
 
+@pytest.mark.parametrize("key", sorted(PATH_KEYS))
+@pytest.mark.parametrize("path", ["$HOME/x", "${HOME}/x", "a/$USER", "a/${USER}/b", "C:\\$x"])
+def test_a_variable_in_a_path_is_refused_by_key_with_what_to_write(key, path):
+    said = refusal(nested(key, path))
+    assert key in said and "write ~ for the home folder" in said
+
+
+@pytest.mark.parametrize("path", ["~/x", "price$", "a$b/c", "$5/x", "$", "~"])
+def test_other_dollars_in_a_path_are_part_of_it(path):
+    assert RuntimeConfig.model_validate(nested("persistence.workspace", path)).persistence.workspace == path
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_utf_16_and_utf_32_are_refused_with_the_way_out(tmp_path, encoding):
     file = write(tmp_path / "c.json", '{"memory": {}}'.encode(encoding))

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from langgraph_memory.context.text import one_line
-from langgraph_memory.errors import LangGraphMemoryError
+from langgraph_memory.errors import LangGraphMemoryError, UnknownThreadError
 from langgraph_memory.opening import database_path
 from langgraph_memory.threads.drawing import draw
 
@@ -33,6 +33,7 @@ from .tree import line, read
 
 Run = Callable[[Chat, str], Awaitable[None]]
 
+NOTHING = "Nothing was said yet."
 SHOWN_CHARS = 80
 """Of what was typed and is no command."""
 MOST_TURNS = 6
@@ -74,6 +75,9 @@ async def run(chat: Chat, text: str) -> None:
     try:
         with naming(database_path(chat.settings)):
             await command.run(chat, arguments)
+    except UnknownThreadError:
+        # A thread that a command names is looked up before; the chat's own begins with the first request.
+        chat.screen.say(NOTHING)
     except (LangGraphMemoryError, ValueError) as error:
         chat.screen.say(f"Error: {error}")
     except USAGE as error:
@@ -92,7 +96,7 @@ async def _help(chat: Chat, _: str) -> None:
 async def _context(chat: Chat, _: str) -> None:
     report = await chat.report()
     if report is None:
-        chat.screen.say("Nothing was said yet.")
+        chat.screen.say(NOTHING)
         return
     for row in drawn(chat.thread_id, report, chat.screen.out):
         chat.screen.show(row)
@@ -179,7 +183,7 @@ async def _threads(chat: Chat, thread: str) -> None:
 async def _compact(chat: Chat, focus: str) -> None:
     before = await chat.report()
     if before is None:
-        chat.screen.say("Nothing was said yet.")
+        chat.screen.say(NOTHING)
         return
     await chat.settle(None)
     after = await chat.memory.compact(chat.graph, chat.config, focus or None)
@@ -206,7 +210,7 @@ async def _undo(chat: Chat, _: str) -> None:
 
 async def _retry(chat: Chat, _: str) -> None:
     if await chat.report() is None:
-        chat.screen.say("Nothing was said yet.")
+        chat.screen.say(NOTHING)
     else:
         await chat.turn(None)
 

@@ -47,7 +47,7 @@ class Lines:
     """Lines of standard input."""
 
     def __init__(self, *, prompt: bool) -> None:
-        self._prompt, self._rest, self._ended = prompt, b"", False
+        self._prompt, self._rest, self._ended, self._begun = prompt, b"", False, False
 
     async def line(self) -> str | None:
         loop = asyncio.get_running_loop()
@@ -82,6 +82,12 @@ class Lines:
             sys.stderr.flush()
 
     def _read(self) -> str | None:
+        """The next line, without the mark that some programs put in front of the first one."""
+        line = self._next()
+        begun, self._begun = self._begun, True
+        return line if line is None or begun else line.removeprefix("\ufeff")
+
+    def _next(self) -> str | None:
         try:
             number = sys.stdin.fileno()
         except (OSError, ValueError):

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def use_utf8() -> None:
 
 def data_console() -> Console:
     """Console on stdout; wide where nobody looks, so that tables in pipes are not squeezed."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, _environ=_environ())
     if is_piped(console):
         console.width = PIPE_WIDTH
     return console
@@ -47,12 +47,17 @@ def data_console() -> Console:
 
 def is_piped(console: Console) -> bool:
     """Whether nobody looks at the console, and $COLUMNS says no width either."""
-    return not console.is_terminal and not os.environ.get("COLUMNS")
+    return not console.is_terminal and not _environ().get("COLUMNS")
 
 
 def chatter_console() -> Console:
     """Console on stderr."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, _environ=_environ())
+
+
+def _environ() -> Mapping[str, str]:
+    """The environment without a $COLUMNS of 0, in which nothing could be printed."""
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS" or value.strip("0")}
 
 
 def say(text: str, console: Console | None = None) -> None:

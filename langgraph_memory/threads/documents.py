@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..errors import DocumentChangedError, UnstorableError
 from .codec import Codec
 from .ids import thread_text
-from .saver import ThreadSaver
+from .saver import ThreadSaver, thread_saver
 from .schema import writing
 
 MOST_BYTES = 65_536
@@ -41,7 +41,7 @@ class ThreadDocuments:
     """The documents of the threads of `saver`."""
 
     def __init__(self, saver: ThreadSaver) -> None:
-        self.saver = saver
+        self.saver = thread_saver(saver, "ThreadDocuments")
 
     async def get(self, thread_id: Any, name: str, default: Any = None) -> Any:
         """A document, or `default` where there is none."""

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
-from ..errors import WrongThreadError
+from ..errors import ClosedError, WrongThreadError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,6 +26,11 @@ T = TypeVar("T")
 FORKED = (
     "The connection of this ThreadSaver belongs to the process this one was forked from, where its thread is. Open the "
     "file again after the fork."
+)
+
+CLOSED = (
+    "The memory was closed: its `with` block has ended. Use graphs, savers, stores and retrievers inside the block of "
+    "MemoryMiddleware.open(…) or ThreadSaver.from_conn_string(…)."
 )
 
 
@@ -87,5 +92,7 @@ async def call(
     """What `work` returns, run on the connection's thread."""
     if getattr(conn, "_running", False) and not _thread_of(conn).is_alive():
         raise WrongThreadError(FORKED)
+    if not conn._running or conn._connection is None:
+        raise ClosedError(CLOSED)
     found = await conn._execute(lambda: work(conn._conn, *args, **options))  # type: ignore[no-untyped-call]
     return cast(T, found)

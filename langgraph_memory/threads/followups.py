@@ -19,6 +19,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from ..errors import LangGraphMemoryError
 from .queue import ThreadQueue
 from .saver import ThreadSaver
+from .unentered import Unentered
 
 NAME = "langgraph_memory_follow_ups"
 
@@ -56,6 +57,8 @@ def as_queue(source: Any) -> ThreadQueue:
     """The queue of `source`. Raises `LangGraphMemoryError` where there is none."""
     if isinstance(source, ThreadQueue):
         return source
+    if isinstance(source, Unentered):
+        raise source.not_entered()
     saver = source if isinstance(source, ThreadSaver) else getattr(source, "saver", None)
     if not isinstance(saver, ThreadSaver):
         raise LangGraphMemoryError(

@@ -38,7 +38,7 @@ from . import waiting
 from .chains import pieces
 from .codec import Codec, is_ours
 from .ids import thread_text
-from .saver import ThreadSaver
+from .saver import ThreadSaver, thread_saver
 from .schema import reading
 from .store import ThreadStore
 from .values import CHAIN
@@ -58,7 +58,7 @@ class ThreadQueue:
     """The messages that wait for the threads of `saver`. `channel` is where their graphs keep messages."""
 
     def __init__(self, saver: ThreadSaver, *, channel: str = MESSAGES) -> None:
-        self.saver, self.channel = saver, channel
+        self.saver, self.channel = thread_saver(saver, "ThreadQueue"), channel
 
     async def put(
         self,

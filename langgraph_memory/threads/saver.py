@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import aiosqlite
 from langchain_core.runnables import RunnableConfig
@@ -31,18 +31,21 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from ..errors import WrongThreadError
+from ..errors import LangGraphMemoryError, NotEnteredError, WrongThreadError, described
 from . import branched, clock, driver, getting, keys, putting, schema, sweep, verify
 from .chains import StaleTipError
 from .codec import Codec
 from .ids import Where, thread_text, where
 from .listing import Listing
 from .tips import Tips
+from .unentered import Unentered
 from .verify import ThreadStats, VerifyReport
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+NAMES = ("conn", "lock", "loop", "serde", "shared")
+"""What a saver has beside its methods."""
 
 
 @dataclass
@@ -56,13 +59,15 @@ class Shared:
     has_task_path: bool = True
 
 
-class Opening(AbstractAsyncContextManager["ThreadSaver"]):
+class Opening(Unentered, AbstractAsyncContextManager["ThreadSaver"]):
     """A saver that is open between entering and leaving.
 
     Not a generator: those are closed when nobody holds them any more, and many programs keep only the saver.
     """
 
     def __init__(self, kind: type[ThreadSaver], path: str, serde: SerializerProtocol | None) -> None:
+        made = f"{kind.__name__}.from_conn_string(…)"
+        super().__init__(kind, NAMES, made, f"`async with {made} as saver:`")
         self._kind, self._serde = kind, serde
         self._conn = driver.connection(path)
 
@@ -74,11 +79,27 @@ class Opening(AbstractAsyncContextManager["ThreadSaver"]):
         if self._process.is_here:
             await self._conn.close()
 
+    # Programs without asyncio
+
+    def __enter__(self) -> NoReturn:
+        raise NotEnteredError(
+            f"{self._kind.__name__}.from_conn_string(…) is entered with `async with`. A program without asyncio writes "
+            "`with MemoryMiddleware.open(…) as memory:` and takes memory.saver."
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Never reached; without it Python would not call `__enter__`."""
+
 
 class ThreadSaver(AsyncSqliteSaver):
     """Stores the checkpoints of LangGraph graphs. See `from_conn_string`."""
 
     def __init__(self, conn: aiosqlite.Connection, *, serde: SerializerProtocol | None = None) -> None:
+        if not isinstance(conn, aiosqlite.Connection):
+            raise LangGraphMemoryError(
+                f"ThreadSaver was given {described(conn)}; allowed: a connection of aiosqlite. A file is opened with "
+                "`async with ThreadSaver.from_conn_string(…) as saver:`."
+            )
         self.shared, self._process = Shared(), driver.Process()
         super().__init__(conn, serde=serde)
 
@@ -305,3 +326,17 @@ class ThreadSaver(AsyncSqliteSaver):
             "A blocking method of ThreadSaver was called inside an event loop, which it would block. Await the method "
             "with an `a` in front (`aput`, `aget_tuple`, `graph.ainvoke`), or call it from another thread."
         )
+
+
+def thread_saver(given: Any, who: str) -> ThreadSaver:
+    """`given`, if it is a `ThreadSaver`. Raises `LangGraphMemoryError` that says what `who` needs."""
+    if isinstance(given, ThreadSaver):
+        return given
+    if isinstance(given, Unentered):
+        raise given.not_entered()
+    if isinstance(getattr(given, "saver", None), ThreadSaver):
+        raise LangGraphMemoryError(f"{who} needs a ThreadSaver and was given {described(given)}: give its `.saver`.")
+    raise LangGraphMemoryError(
+        f"{who} needs a ThreadSaver and was given {described(given)}; it is what "
+        "`async with ThreadSaver.from_conn_string(…) as saver:` gives, and the `.saver` of MemoryMiddleware.open(…)."
+    )

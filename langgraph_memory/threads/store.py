@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from ..errors import UnknownThreadError
+from ..errors import LangGraphMemoryError, UnknownThreadError, described
 from . import changing, checking, copies, export, scan, tree
 from .ids import thread_text
 from .listed import Hits, Messages, Threads, Tree
@@ -23,6 +23,7 @@ from .saver import ThreadSaver
 from .search import Search
 from .shapes import Head
 from .source import Source, config_of
+from .unentered import Unentered
 from .verify import ThreadStats, VerifyReport
 
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class ThreadStore:
     """The threads of `saver`. `channel` is where their graphs keep the messages."""
 
     def __init__(self, saver: BaseCheckpointSaver[Any], *, channel: str = MESSAGES) -> None:
+        if not isinstance(saver, BaseCheckpointSaver):
+            raise _no_saver(saver)
         self.saver, self.channel = saver, channel
         self._source = Rows(saver) if isinstance(saver, ThreadSaver) else Source(saver)
 
@@ -188,3 +191,11 @@ class ThreadStore:
 
     async def _unknown(self, name: str) -> UnknownThreadError:
         return tree.unknown_thread(str(name), list(map(str, await self._source.threads())))
+
+
+def _no_saver(given: Any) -> LangGraphMemoryError:
+    if isinstance(given, Unentered):
+        return given.not_entered()
+    has_one = isinstance(getattr(given, "saver", None), BaseCheckpointSaver)
+    hint = "give its `.saver`" if has_one else "`async with ThreadSaver.from_conn_string(…) as saver:` gives one"
+    return LangGraphMemoryError(f"ThreadStore needs a saver of LangGraph and was given {described(given)}: {hint}.")

@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from langgraph_memory.cli.chat_demo import words_of
 from langgraph_memory.cli.chat_names import new_id
 from langgraph_memory.cli.chat_session import Chat
 from langgraph_memory.errors import ConfigError, LangGraphMemoryError
+from tests.live.child import ROOT
 
 from .chatting import demo, talked, write_files
 from .recorded import lgm, lgm_json, stored, talk, texts
@@ -80,6 +84,33 @@ def test_nothing_is_kept_of_a_chat_in_which_nothing_was_said():
     assert result.stderr.count("Nothing was said yet.") == 3
     assert "Go on with" not in result.stderr
     assert lgm_json("threads") == []
+
+
+@pytest.mark.parametrize("command", ["/tree", "/rewind", "/rewind 2", "/undo"])
+def test_a_chat_in_which_nothing_was_said_has_nothing_to_go_back_in(command):
+    result = demo(command)
+    assert [line for line in result.stderr.splitlines() if "there is no thread" in line.lower()] == []
+    assert "Nothing was said yet." in result.stderr.splitlines()
+    assert result.exit_code == 0 and result.stdout == ""
+
+
+def test_a_rewind_to_the_very_beginning_can_be_taken_back():
+    demo("hello")
+    start = lgm_json("tree", "t")[0]["checkpoint_id"]
+    result = demo(f"/rewind {start}", "/undo")
+    assert "Nothing was said yet." not in result.stderr and "2 messages" in result.stderr
+    assert len(stored("t")) == 2
+
+
+def test_a_byte_order_mark_in_front_of_the_first_line_is_no_part_of_it():
+    assert "/exit" in demo("\ufeff/help").stdout
+    command = [sys.executable, "-m", "langgraph_memory", "chat", "--model", "demo", "--user", "ada"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    given = "\ufeff/help\n\ufeffhello\n".encode()
+    ended = subprocess.run(command, input=given, env=environ, capture_output=True, timeout=120, check=True)
+    assert "/exit" in ended.stdout.decode()
+    [thread] = lgm_json("threads")
+    assert stored(thread["thread_id"])[0].text == "\ufeffhello"
 
 
 def test_words_of_a_question_are_the_telling_ones():

@@ -1,4 +1,7 @@
-"""Ten ways to be confused on the first day: each ends with one line on stderr that says what to do, and exit code 2."""
+"""Twelve ways to be confused on the first day.
+
+What is a mistake ends with one line on stderr that says what to do, and exit code 2.
+"""
 
 import os
 import sqlite3
@@ -323,7 +326,32 @@ def test_a_file_that_is_being_written_is_waited_for_and_then_named(use, args):
     assert lgm(*args).exit_code == 0
 
 
-# 10. Line ends of Windows
+# 10. A width of nothing
+
+
+@pytest.mark.parametrize("width", ["0", "00", ""])
+@pytest.mark.parametrize("args", [["threads"], ["config", "show"], ["status"], ["context", "t"], ["tree", "t"]])
+def test_a_width_of_nothing_is_no_width(args, width):
+    talk("one")
+    shown = lgm(*args, COLUMNS=width).stdout
+    assert shown.strip() and shown == lgm(*args, COLUMNS="160").stdout
+
+
+# 11. A variable in a path
+
+
+@pytest.mark.parametrize("environ", [{}, {"LANGGRAPH_MEMORY_DB_PATH": "$HOME/t.db"}])
+def test_a_variable_in_a_path_makes_no_folder_of_its_name(use, environ):
+    for name, value in environ.items():
+        use.monkeypatch.setenv(name, value)
+    if not environ:
+        configure('{"persistence": {"thread_db": "$HOME/t.db"}}')
+    said = use.refused("replay")
+    assert "persistence.thread_db is '$HOME/t.db'" in said and "write ~ for the home folder" in said
+    assert not Path("$HOME").exists()
+
+
+# 12. Line ends of Windows
 
 
 def test_files_with_line_ends_of_windows_are_what_they_would_be_without():

@@ -129,7 +129,9 @@ def check_server(block: Block) -> None:
 
     config = json.loads(block.text)
     validate_config({"dependencies": ["."], "graphs": {"agent": "./agent.py:graph"}, **config})
-    module, _, name = config["checkpointer"]["path"].replace(":", ".").rpartition(".")
+    path = config["checkpointer"]["path"]
+    assert ":" not in path, f"{block.place}: the server refuses a colon in {path!r}"
+    module, _, name = path.rpartition(".")
     assert callable(getattr(importlib.import_module(module), name)), block.place
 
 

@@ -91,3 +91,10 @@ def test_the_reference_of_a_command_says_what_its_help_says(path: str) -> None:
     for each in command.parameters:
         assert all(name.split()[0] in shown for name in each.shown.split(", ")), each.shown
         assert " ".join(each.info.help.split()) in shown
+
+
+def test_the_exit_codes_of_a_command_are_told_once() -> None:
+    sections = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert {section.count("Exit codes:") for section in sections} == {1}
+    [chat] = [section for section in sections if section.startswith("lgm chat\n")]
+    assert "Exit codes: 0 left; 1 a turn failed" in chat
