@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import nullcontext
 from typing import Any
 
 from ..errors import EncryptedSearchError
 from ..search_text import Query
-from . import index, scan
+from . import frames, index, scan
 from .codec import Codec, is_ours
 from .items import find_thread
 from .places import Place, Places, threads_with
@@ -40,12 +41,11 @@ class Search:
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):
                 raise
-            threads = await self.source.threads() if thread_id is None else [thread_id]
-            return await scan.hits(self.source, text, threads, self.channel, limit)
+            return await scan.hits(self.source, text, thread_id, self.channel, limit)
         found = await self.saver.call(_search, self.saver.codec, query, thread_id, limit)
         plain = [name for name in await self.saver.call(plain_threads) if thread_id in (None, name)]
         if plain:
-            found += await scan.hits(self.source, text, plain, self.channel, limit)
+            found += await scan.hits(self.source, text, thread_id, self.channel, limit, threads=plain)
         return sorted(found, key=lambda hit: -hit.score)[:limit]
 
     async def forget(self) -> None:
@@ -96,8 +96,9 @@ def _of(place: Place) -> tuple[str, str | None, str, str]:
 def _read(codec: Codec, rows: list[tuple[int, float, str, bytes]]) -> list[Candidate]:
     found: list[Candidate] = []
     for item, score, type_, data in rows:
-        message: Any = codec.load(type_, data)
-        found.append((item, score, getattr(message, "type", ""), index.text_of(message)))
+        with frames.left_out(f"message {item}"):
+            message: Any = codec.load(type_, data)
+            found.append((item, score, getattr(message, "type", ""), index.text_of(message)))
     return found
 
 
@@ -110,10 +111,13 @@ def _placed(
     for item, threads in holders.items():
         for _, name in threads:
             wanted.setdefault(name, []).append(item)
-    places = {name: Places(db, codec, name, items).look() for name, items in wanted.items()}
+    places: dict[str, dict[int, Place]] = {}
+    for name, items in wanted.items():
+        with nullcontext() if thread is not None else frames.left_out(), frames.thread(name):
+            places[name] = Places(db, codec, name, items).look()
     return [
         (row[0], places[name][row[0]], row)
         for row in candidates
         for _, name in holders[row[0]]
-        if row[0] in places[name]
+        if row[0] in places.get(name, ())
     ]
