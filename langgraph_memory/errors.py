@@ -46,7 +46,7 @@ class DatabaseVersionError(LangGraphMemoryError):
 
 
 class DamagedDatabaseError(LangGraphMemoryError):
-    """A checkpoint refers to something the database does not hold."""
+    """A row of a thread cannot be read, or refers to something the database does not hold."""
 
 
 class ThreadIdError(LangGraphMemoryError, ValueError):

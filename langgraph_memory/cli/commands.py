@@ -30,11 +30,15 @@ from . import (
     verify,
 )
 from .advice import advised, told
+from .called import program
 from .console import say, use_utf8
 
 DISTRIBUTION = "langgraph-memory-middleware"
-ADVICE = {"No token ranks": f"Exact counts: pip install '{DISTRIBUTION}[offline-tokens]'"}
-"""What the user of a command can do about a warning, by how the warning begins."""
+ADVICE = {
+    "No token ranks": f"Exact counts: pip install '{DISTRIBUTION}[offline-tokens]'",
+    "Left out": "`{program} verify` lists everything that is wrong.",
+}
+"""What the user of a command can do about a warning, by how the warning begins; `{program}` is what runs."""
 
 EXIT_CODES = (
     "Exit codes: 0 all is well; 1 something was found or not done (verify, memory consolidate, a question answered "
@@ -112,12 +116,14 @@ class _Saying(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._said = set[str]()
+        # Asked for here: it looks at files, and warnings come from an event loop.
+        self._program = program()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         advice = next((what for beginning, what in ADVICE.items() if text.startswith(beginning)), "")
         cause = f"({record.exc_info[1]})" if record.exc_info else ""
-        line = " ".join(filter(None, (text, cause, advice)))
+        line = " ".join(filter(None, (text, cause, advice.replace("{program}", self._program))))
         if line not in self._said:
             self._said.add(line)
             say(line)

@@ -21,6 +21,7 @@ from langgraph_memory.config import LoadedConfig, RuntimeConfig
 from langgraph_memory.errors import LangGraphMemoryError
 from langgraph_memory.opening import database_path, workspace_of
 from langgraph_memory.spilling import spill_folder
+from langgraph_memory.threads.listed import Threads
 from langgraph_memory.threads.schema import MESSAGE
 from langgraph_memory.threads.schema import MIGRATIONS as THREAD_VERSIONS
 
@@ -67,6 +68,8 @@ class Database:
     index: str | None = None
     """Whether the full-text index holds every message; None where there is none to be."""
     waiting: list[Waiting] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    """Threads that cannot be read; the figures are without them."""
     problem: str | None = None
 
 
@@ -155,11 +158,12 @@ def database_health(config: RuntimeConfig) -> Database:
         messages=sum(row.messages for row in rows),
         index=index,
         waiting=[Waiting(name, queued.get(name, 0), busy.get(name, ())) for name in dict.fromkeys((*busy, *queued))],
+        damaged=list(rows.damaged),
         problem=_newer("the tables of langgraph_memory", version, len(THREAD_VERSIONS)),
     )
 
 
-async def _rows(file: Path, uri: str) -> list[Any]:
+async def _rows(file: Path, uri: str) -> Threads:
     async with open_store(file, uri=uri) as store:
         return await store.threads()
 

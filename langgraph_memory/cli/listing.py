@@ -9,8 +9,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from langgraph_memory.errors import DamagedDatabaseError
 from langgraph_memory.state import MESSAGES
-from langgraph_memory.threads import ThreadRow, ThreadSaver, ThreadStore
+from langgraph_memory.threads import ThreadRow, ThreadSaver, ThreadStore, frames
 from langgraph_memory.threads.chains import read_messages
 from langgraph_memory.threads.codec import Codec, is_ours
 from langgraph_memory.threads.schema import reading
@@ -20,7 +21,7 @@ from langgraph_memory.threads.values import CHAIN
 TAIL = 30
 """Messages among which the newest reply is looked for."""
 NEWEST = (
-    "SELECT type, checkpoint FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
+    "SELECT type, CAST(checkpoint AS BLOB) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
     "ORDER BY checkpoint_id DESC LIMIT 1"
 )
 
@@ -39,16 +40,32 @@ class Listed:
 
 async def listed(store: ThreadStore) -> list[Listed]:
     """All threads, the one changed last first."""
-    return [Listed(row, _tokens(await _newest(store, row.thread_id))) for row in await store.threads()]
+    return [Listed(row, await _newest_tokens(store, row.thread_id)) for row in await store.threads()]
+
+
+async def _newest_tokens(store: ThreadStore, thread_id: str) -> int | None:
+    with frames.left_out(f"what the newest call of thread {thread_id!r} took"):
+        return _tokens(await _newest(store, thread_id))
+    return None
 
 
 async def rows_of(store: ThreadStore, names: Iterable[str]) -> list[ThreadRow]:
-    """The rows of the named threads. Raises `UnknownThreadError`."""
-    rows = {row.thread_id: row for row in await store.threads()}
-    for name in names:
-        if name not in rows:
-            raise unknown_thread(name, list(rows))
-    return [rows[name] for name in dict.fromkeys(names)]
+    """The rows of the named threads. Raises `UnknownThreadError`, `DamagedDatabaseError`."""
+    rows, damaged = await rows_and_damaged(store, names)
+    if damaged:
+        raise DamagedDatabaseError(f"Thread {damaged[0]!r} is damaged and cannot be read.")
+    return rows
+
+
+async def rows_and_damaged(store: ThreadStore, names: Iterable[str]) -> tuple[list[ThreadRow], list[str]]:
+    """The rows of the named threads, and the names of those that cannot be read. Raises `UnknownThreadError`."""
+    threads = await store.threads()
+    rows = {row.thread_id: row for row in threads}
+    wanted = list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in rows and name not in threads.damaged:
+            raise unknown_thread(name, [*rows, *threads.damaged])
+    return [rows[name] for name in wanted if name in rows], [name for name in wanted if name not in rows]
 
 
 async def _newest(store: ThreadStore, thread_id: str) -> list[BaseMessage]:
@@ -62,7 +79,7 @@ async def _newest(store: ThreadStore, thread_id: str) -> list[BaseMessage]:
 def _tail(db: sqlite3.Connection, codec: Codec, thread_id: str) -> list[BaseMessage] | None:
     with reading(db):
         row = db.execute(NEWEST, (thread_id,)).fetchone()
-        form = codec.unpack(*row)[2].get(MESSAGES) if row and is_ours(row[0]) else None
+        form = frames.frame(codec, *row).forms.get(MESSAGES) if row and is_ours(row[0]) else None
         if form is None or form[0] != CHAIN:
             return None
         _, chain, length = form

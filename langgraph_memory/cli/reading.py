@@ -20,7 +20,7 @@ from langgraph_memory.state import MESSAGES, RECORD
 from langgraph_memory.threads import ThreadStore
 from langgraph_memory.threads.fold import Step, said
 from langgraph_memory.threads.ids import thread_text
-from langgraph_memory.threads.source import config_of, own_writes
+from langgraph_memory.threads.source import config_of, own_writes, told
 
 from .bought import Bought
 
@@ -29,7 +29,9 @@ from .bought import Bought
 
 async def read_thread(store: ThreadStore, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
     """Messages and record of a thread at a checkpoint. Raises `UnknownThreadError`, `UnknownCheckpointError`."""
-    saved = await store.saver.aget_tuple(config_of(thread_text(thread_id), "", checkpoint_id))
+    name = thread_text(thread_id)
+    with told(name):
+        saved = await store.saver.aget_tuple(config_of(name, "", checkpoint_id))
     if saved is None:
         return {MESSAGES: await store.messages(thread_id, checkpoint_id), RECORD: {}}
     newest = own_writes(saved.pending_writes or (), MESSAGES) if checkpoint_id is None else []

@@ -91,6 +91,8 @@ def _to_do(found: Status) -> Iterator[str]:
             yield f"thread {waiting.thread_id} has to run {', '.join(waiting.next)}: resume it, or rewind it"
         if waiting.queued:
             yield f"thread {waiting.thread_id}: {waiting.queued:,} messages wait for its next run"
+    for name in found.database.damaged:
+        yield f"thread {name} is damaged: `{program()} verify` says what is wrong with it"
     if found.database.log_bytes:
         size = readable_size(found.database.log_bytes)
         yield f"the database has a log of {size}: a program has it open, or the next one that opens it takes that in"

@@ -100,9 +100,12 @@ def rm(
     from .database import with_store
     from .upkeep import removable, remove
 
-    for row in with_store(config, lambda store: removable(store, threads, force=force)):
+    rows, damaged = with_store(config, lambda store: removable(store, threads, force=force))
+    for row in rows:
         size = readable_size(row.bytes)
         say(f"{row.thread_id}: {row.turns:,} turns, {row.messages:,} messages, {row.checkpoints:,} checkpoints, {size}")
+    for name in damaged:
+        say(f"{name}: damaged, so nobody can tell what is in it")
     if not yes and not typer.confirm("Remove for good?", err=True):
         say("Nothing was removed.")
         raise typer.Exit(1)

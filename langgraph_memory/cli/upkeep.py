@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import Any
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from langgraph_memory.errors import ThreadBusyError
-from langgraph_memory.threads import ThreadRow, ThreadStore, driver, sweep
+from langgraph_memory.threads import ThreadRow, ThreadStore, driver, frames, sweep
 from langgraph_memory.threads.codec import Codec
 from langgraph_memory.threads.ids import Where
 from langgraph_memory.threads.schema import BUSY_SECONDS, reading
 
 from .database import naming
 from .files import replacing, size_of
-from .listing import rows_of
+from .listing import rows_and_damaged, rows_of
 
 PAGES = 1000
 """Of a database that are copied at a time."""
@@ -29,19 +29,25 @@ PAGES = 1000
 # Removing threads
 
 
-async def removable(store: ThreadStore, names: Iterable[str], *, force: bool = False) -> list[ThreadRow]:
-    """The named threads. Raises `UnknownThreadError`, and `ThreadBusyError` unless `force`."""
-    rows = await rows_of(store, names)
+async def removable(
+    store: ThreadStore, names: Iterable[str], *, force: bool = False
+) -> tuple[list[ThreadRow], list[str]]:
+    """The named threads, and of those that cannot be read the names: these have nothing to run any more.
+
+    Raises `UnknownThreadError`, and `ThreadBusyError` unless `force`.
+    """
+    rows, damaged = await rows_and_damaged(store, names)
     for row in rows:
         if row.next and not force:
             raise ThreadBusyError(f"{_waiting(row)}: let the run end, or remove the thread with --force.")
-    return rows
+    return rows, damaged
 
 
 async def remove(store: ThreadStore, names: Sequence[str], *, force: bool = False) -> None:
     """Remove threads with all that only they used. Raises as `removable` does, before anything is removed."""
-    for row in await removable(store, names, force=force):
-        await store.delete(row.thread_id)
+    rows, damaged = await removable(store, names, force=force)
+    for name in (*(row.thread_id for row in rows), *damaged):
+        await store.delete(name)
 
 
 def _waiting(row: ThreadRow) -> str:
@@ -84,11 +90,14 @@ async def prune(store: ThreadStore, names: Sequence[str], older_than: float | No
     rows = await _wanted(store, names)
     if older_than is not None:
         rows = [row for row in rows if datetime.fromisoformat(row.updated) < _ago(older_than)]
-    plans = [await _plan(store, row, whole=older_than is not None) for row in rows if not row.next]
-    threads = [plan for plan in plans if plan.checkpoints]
-    if apply:
-        for plan in threads:
-            await _apply(store, plan)
+    threads: list[Pruned] = []
+    for row in rows:
+        with nullcontext() if names else frames.left_out():
+            plan = None if row.next else await _plan(store, row, whole=older_than is not None)
+            if plan and plan.checkpoints:
+                if apply:
+                    await _apply(store, plan)
+                threads.append(plan)
     return Pruning(threads, [row.thread_id for row in rows if row.next], apply)
 
 
@@ -121,7 +130,7 @@ async def _apply(store: ThreadStore, plan: Pruned) -> None:
 
 def _counts(db: sqlite3.Connection, codec: Codec, thread_id: str) -> tuple[int, int]:
     """How many checkpoints of a thread nothing newer is rebuilt from, and how many there are, in all namespaces."""
-    with reading(db):
+    with reading(db), frames.thread(thread_id):
         all = sweep.checkpoints_of(db, thread_id)
         newest: dict[str, Where] = {}
         for at in sorted(all, key=lambda at: at.checkpoint_id or ""):

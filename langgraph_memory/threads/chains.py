@@ -64,7 +64,8 @@ def pieces(db: sqlite3.Connection, chain: int, length: int) -> list[Piece]:
 
 def read_messages(db: sqlite3.Connection, chain: int, start: int, length: int) -> list[StoredMessage]:
     """The first `length` messages of a chain without the first `start`."""
-    return list(map(StoredMessage._make, _read(db, "digest, message_id, type, data", chain, start, length)))
+    columns = "digest, message_id, type, CAST(data AS BLOB)"
+    return list(map(StoredMessage._make, _read(db, columns, chain, start, length)))
 
 
 def read_keys(db: sqlite3.Connection, chain: int, length: int) -> list[Key]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import CheckpointTuple
 
+from ..errors import DamagedDatabaseError
 from . import index, tree
 from .items import find_thread
 from .rows import Rows
@@ -82,11 +83,14 @@ async def verify(source: Source) -> VerifyReport:
         for namespace in sorted({head.namespace for head in heads}):
             parents = {head.id: head.parent_id for head in heads if head.namespace == namespace}
             for id in parents:
-                if saved := await source.get(thread_id, id, namespace):
-                    checkpoints += 1
-                    writes += len(saved.pending_writes or ())
-                    place = f"thread {thread_id!r}: checkpoint {id!r}{f' of {namespace!r}' if namespace else ''}"
-                    problems += [f"{place} {fault}" for fault in await _faults(source, saved, parents)]
+                place = f"thread {thread_id!r}: checkpoint {id!r}{f' of {namespace!r}' if namespace else ''}"
+                checkpoints += 1
+                try:
+                    if saved := await source.get(thread_id, id, namespace):
+                        writes += len(saved.pending_writes or ())
+                        problems += [f"{place} {fault}" for fault in await _faults(source, saved, parents)]
+                except DamagedDatabaseError as error:
+                    problems.append(f"{place} or a write at it cannot be read ({error})")
     return VerifyReport(checkpoints, writes, 0, 0, problems)
 
 

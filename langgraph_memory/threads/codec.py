@@ -16,7 +16,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ..errors import UnstorableError
+from ..errors import DamagedDatabaseError, LangGraphMemoryError, UnstorableError
+from ..logs import outline
 from . import usual
 from .moulds import Mould
 from .odd import complaint, escaped, has_lone, unescaped
@@ -54,6 +55,7 @@ class Codec:
         self._plain = serde.serde if isinstance(serde, EncryptedSerializer) else serde
         self._is_known = usual.is_known(serde)
         self._replaces = isinstance(self._plain, JsonPlusSerializer)
+        self._walks = usual.is_known(self._plain)
 
     def dump(self, value: Any) -> tuple[str, bytes]:
         """Type and plain bytes of `value`. Raises `UnstorableError` where it cannot be stored as it is."""
@@ -87,10 +89,35 @@ class Codec:
         return Item(digest.digest(), type_, data)
 
     def load(self, type_: str, data: bytes) -> Any:
-        """The value of stored bytes, a new object every time."""
-        if type_.startswith(LONE):
-            return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
-        return self.serde.loads_typed((type_, data))
+        """The value of stored bytes, a new object every time. Raises `DamagedDatabaseError`."""
+        try:
+            if type_.startswith(LONE):
+                return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
+            return self.serde.loads_typed((type_, data))
+        except LangGraphMemoryError:
+            raise
+        except Exception as error:
+            raise self._unreadable(type_, error) from error
+
+    def look(self, type_: str, data: bytes) -> Any:
+        """What `load` gives, and raises, but with None for the objects that LangGraph's serializer would build."""
+        try:
+            plain, content = self.unseal(type_.removeprefix(LONE), data)
+            if self._walks and plain == "msgpack":
+                return _walked(content)
+            if not isinstance(content, bytes | str):
+                raise TypeError(content)
+            return self._plain.loads_typed((plain, content))
+        except LangGraphMemoryError:
+            raise
+        except Exception as error:
+            raise self._unreadable(type_, error) from error
+
+    def _unreadable(self, type_: str, error: Exception) -> Exception:
+        """What is told of bytes that a serializer, a cipher or a class of the user's could not read."""
+        if isinstance(type_, str) and "+" in type_ and not self.encrypts:
+            return NotImplementedError(_sealed(type_))
+        return DamagedDatabaseError(f"A value of type {type_!r} cannot be read: {outline(error)}.")
 
     def usual(self, type_: str, data: bytes) -> Mould | None:
         """The mould of a stored message, if it is known without the serializer."""
@@ -107,9 +134,7 @@ class Codec:
         if not cipher:
             return type_, data
         if not isinstance(self.serde, EncryptedSerializer):
-            raise NotImplementedError(
-                f"Rows of type {type_!r} are encrypted; open the file with an EncryptedSerializer."
-            )
+            raise NotImplementedError(_sealed(type_))
         return plain, self.serde.cipher.decrypt(cipher, data)
 
     def pack(self, frame: Any) -> tuple[str, bytes]:
@@ -118,17 +143,43 @@ class Codec:
         return self.seal(FORMAT, squeezed.compress(ormsgpack.packb(frame)) + squeezed.flush())
 
     def unpack(self, type_: str, data: bytes) -> Any:
-        _, squeezed = self.unseal(type_, data)
-        return ormsgpack.unpackb(inflated(squeezed))
+        """What `pack` made a row of. Raises `DamagedDatabaseError`."""
+        try:
+            _, squeezed = self.unseal(type_, data)
+            return ormsgpack.unpackb(inflated(squeezed))
+        except LangGraphMemoryError:
+            raise
+        except Exception as error:
+            raise self._unreadable(type_, error) from error
 
 
 def inflated(squeezed: bytes) -> bytes:
-    """What `Codec.pack` had before it squeezed and sealed it."""
-    return zlib.decompressobj(wbits=-15, zdict=COMMON).decompress(squeezed)
+    """What `Codec.pack` had before it squeezed and sealed it. Raises `DamagedDatabaseError`."""
+    unpacking = zlib.decompressobj(wbits=-15, zdict=COMMON)
+    try:
+        whole = unpacking.decompress(squeezed)
+    except (zlib.error, TypeError) as error:
+        raise DamagedDatabaseError(f"A packed value cannot be unpacked: {outline(error)}.") from error
+    if not unpacking.eof or unpacking.unused_data:
+        raise DamagedDatabaseError("A packed value is cut off, or goes on behind its end.")
+    return whole
+
+
+def _walked(data: bytes) -> Any:
+    """What msgpack holds, with None for objects, whose bytes are looked at too. Raises `ValueError`."""
+    return ormsgpack.unpackb(data, ext_hook=_no_object, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _no_object(_: int, data: bytes) -> None:
+    _walked(data)
+
+
+def _sealed(type_: str) -> str:
+    return f"Rows of type {type_!r} are encrypted; open the file with an EncryptedSerializer."
 
 
 def is_ours(type_: str | None) -> bool:
-    return type_ is not None and type_.partition("+")[0] == FORMAT
+    return isinstance(type_, str) and type_.partition("+")[0] == FORMAT
 
 
 def _unstorable(value: Any, reason: str) -> str:

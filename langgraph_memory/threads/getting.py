@@ -6,7 +6,6 @@ Every read builds new objects, as nothing may be shared between two invocations.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from langgraph.checkpoint.base import (
     writes_sort_key,
 )
 
+from . import frames
 from .codec import Codec, is_ours
 from .ids import Where
 from .schema import reading
@@ -29,8 +29,12 @@ from .stock import Stock, Values
 from .tips import Place, Tips
 from .values import CHAIN, SNAPSHOT, Form
 
-COLUMNS = "thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
-WRITES = "task_id, channel, type, value, task_path, idx"
+COLUMNS = (
+    "thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, CAST(checkpoint AS BLOB), "
+    "CAST(metadata AS BLOB)"
+)
+"""Bytes whatever they became: SQLite refuses a whole query for what is no text and says it is."""
+WRITES = "task_id, channel, type, CAST(value AS BLOB), task_path, idx"
 EXACT = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 NEWEST = "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id DESC LIMIT 1"
 
@@ -56,8 +60,8 @@ def unpacked(codec: Codec, row: Sequence[Any], writes: list[Write]) -> Row:
     at = Where(thread_id, namespace, checkpoint_id)
     if not is_ours(type_):
         return Row(at, parent_id, (type_, data), ("", b""), {}, metadata, writes)
-    rest_type, rest, forms = codec.unpack(type_, data)
-    return Row(at, parent_id, None, (rest_type, rest), forms, metadata, writes)
+    rest, forms = frames.frame(codec, type_, data)
+    return Row(at, parent_id, None, rest, forms, metadata, writes)
 
 
 def read_writes(db: sqlite3.Connection, at: Where, has_task_path: bool) -> list[Write]:
@@ -67,7 +71,7 @@ def read_writes(db: sqlite3.Connection, at: Where, has_task_path: bool) -> list[
 
 
 def write_forms(codec: Codec, writes: Iterable[Write]) -> list[Form]:
-    return [codec.unpack(type_, value) for _, _, type_, value, _, _ in writes if is_ours(type_)]
+    return [frames.form(codec, type_, value) for _, _, type_, value, _, _ in writes if is_ours(type_)]
 
 
 class Reader(Values):
@@ -75,7 +79,7 @@ class Reader(Values):
 
     def write(self, type_: str, data: bytes) -> Any:
         if is_ours(type_):
-            return self.value(self.codec.unpack(type_, data))
+            return self.value(frames.form(self.codec, type_, data))
         return self.codec.load(type_, data)
 
     def writes(self, writes: Iterable[Write]) -> list[PendingWrite]:
@@ -84,18 +88,18 @@ class Reader(Values):
     def values(self, row: Row) -> dict[str, Any]:
         """The channel values of a checkpoint."""
         if row.plain is not None:
-            return dict(self.codec.load(*row.plain).get("channel_values") or {})
+            return dict(frames.fields(self.codec, *row.plain).get("channel_values") or {})
         return {channel: self.value(form) for channel, form in row.forms.items()}
 
     def checkpoint(self, row: Row) -> Checkpoint:
         if row.plain is not None:
-            return cast(Checkpoint, self.codec.load(*row.plain))
-        rest = self.codec.load(*row.rest)
+            return cast(Checkpoint, frames.fields(self.codec, *row.plain))
+        rest = frames.fields(self.codec, *row.rest)
         return cast(Checkpoint, {**rest, "id": row.at.checkpoint_id, "channel_values": self.values(row)})
 
     def tuple(self, row: Row, config: RunnableConfig | None = None) -> CheckpointTuple:
         parent = Where(row.at.thread_id, row.at.namespace, row.parent_id).config() if row.parent_id else None
-        metadata = cast(CheckpointMetadata, json.loads(row.metadata) if row.metadata is not None else {})
+        metadata = cast(CheckpointMetadata, frames.metadata(row.metadata))
         return CheckpointTuple(
             config or row.at.config(), self.checkpoint(row), metadata, parent, self.writes(row.writes)
         )
@@ -105,12 +109,13 @@ def get(
     db: sqlite3.Connection, codec: Codec, tips: Tips, at: Where, config: RunnableConfig, has_task_path: bool
 ) -> CheckpointTuple | None:
     stock = Stock(tips)
-    with reading(db):
-        row = read_row(db, codec, at, has_task_path)
-        if row is None:
-            return None
-        stock.fetch(db, [*row.forms.values(), *write_forms(codec, row.writes)])
-    found = Reader(codec, stock).tuple(row, config if at.checkpoint_id else None)
+    with frames.thread(at.thread_id):
+        with reading(db):
+            row = read_row(db, codec, at, has_task_path)
+            if row is None:
+                return None
+            stock.fetch(db, [*row.forms.values(), *write_forms(codec, row.writes)])
+        found = Reader(codec, stock).tuple(row, config if at.checkpoint_id else None)
     _remember(tips, row, stock)
     return found
 
@@ -138,9 +143,17 @@ def page(
     stock = Stock(tips)
     with reading(db):
         found = db.execute(query, params).fetchall()
-        rows = [unpacked(codec, row, read_writes(db, Where(*row[:3]), has_task_path)) for row in found]
-        stock.fetch(db, (form for row in rows for form in (*row.forms.values(), *write_forms(codec, row.writes))))
-    return rows, stock
+        rows = [_with_forms(db, codec, row, has_task_path) for row in found]
+        stock.fetch(db, (form for _, forms in rows for form in forms))
+    return [row for row, _ in rows], stock
+
+
+def _with_forms(
+    db: sqlite3.Connection, codec: Codec, found: Sequence[Any], has_task_path: bool
+) -> tuple[Row, list[Form]]:
+    with frames.thread(found[0]):
+        row = unpacked(codec, found, read_writes(db, Where(*found[:3]), has_task_path))
+        return row, [*row.forms.values(), *write_forms(codec, row.writes)]
 
 
 def delta_history(
@@ -149,7 +162,7 @@ def delta_history(
     """What each channel was given on the way from its nearest stored value to `at`, oldest first."""
     seeds: dict[str, Any] = {}
     writes: dict[str, list[PendingWrite]] = {channel: [] for channel in channels}
-    with reading(db):
+    with reading(db), frames.thread(at.thread_id):
         for row in ancestors(db, codec, at, has_task_path):
             missing = [channel for channel in channels if channel not in seeds]
             if not missing:

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 
 from .. import search_text
 from ..context.text import message_text, to_json
+from . import frames
 from .codec import Codec
 from .messages import joined
 from .schema import MESSAGE, writing
@@ -87,17 +88,20 @@ def update(db: sqlite3.Connection, codec: Codec) -> bool:
         if not _has_version(db):
             _make(db)
         rows = db.execute(
-            "SELECT id, type, data FROM lgm_items WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
+            "SELECT id, type, CAST(data AS BLOB) FROM lgm_items WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
             (MESSAGE, _mark(db), BATCH),
         ).fetchall()
-        found = [(number, search_text.distinct_words(item_text(codec, type_, data))) for number, type_, data in rows]
+        found = [(row[0], search_text.distinct_words(item_text(codec, *row))) for row in rows]
         db.executemany("INSERT INTO lgm_search_words (item, words) VALUES (?, ?)", found)
         db.executemany("INSERT INTO lgm_search (rowid, words) VALUES (?, ?)", found)
     return len(found) == BATCH
 
 
-def item_text(codec: Codec, type_: str, data: bytes) -> str:
-    return text_of(joined(codec.load(type_, data), None))
+def item_text(codec: Codec, number: int, type_: str, data: bytes) -> str:
+    """The text of a stored message; one that cannot be read has none, so that it does not keep out the others."""
+    with frames.left_out(f"message {number}"):
+        return text_of(joined(codec.load(type_, data), None))
+    return ""
 
 
 def _make(db: sqlite3.Connection) -> None:
@@ -112,7 +116,8 @@ def find(
     """Number, score, type and data of items that match an expression, the best first, later ones before earlier."""
     within = "" if thread is None else "AND EXISTS (SELECT 1 FROM lgm_item_holds WHERE thread = ? AND held = rowid)"
     rows = db.execute(
-        "SELECT id, -score, type, data FROM (SELECT rowid AS number, bm25(lgm_search) AS score FROM lgm_search "
+        "SELECT id, -score, type, CAST(data AS BLOB) FROM "
+        "(SELECT rowid AS number, bm25(lgm_search) AS score FROM lgm_search "
         f"WHERE lgm_search MATCH ? {within} ORDER BY score, number DESC LIMIT ? OFFSET ?) "
         "JOIN lgm_items ON id = number ORDER BY score, id DESC",
         (match, *([] if thread is None else [thread]), limit, offset),

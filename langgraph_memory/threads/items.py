@@ -52,7 +52,7 @@ def read_items(db: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, tupl
     """Type and stored bytes of items, those that exist."""
     found: dict[int, tuple[str, bytes]] = {}
     for part, marks in chunks(sorted(set(numbers))):
-        rows = db.execute(f"SELECT id, type, data FROM lgm_items WHERE id IN ({marks})", part)
+        rows = db.execute(f"SELECT id, type, CAST(data AS BLOB) FROM lgm_items WHERE id IN ({marks})", part)
         found.update({number: (type_, data) for number, type_, data in rows})
     return found
 

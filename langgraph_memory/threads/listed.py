@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self, SupportsIndex, TypeVar, overload
 
 from langchain_core.messages import BaseMessage
@@ -33,8 +34,15 @@ class Listed(list[T]):
 
 
 class Threads(Listed[ThreadRow]):
+    """`damaged` are the threads that cannot be read, and so are not in the list."""
+
+    def __init__(self, rows: Iterable[ThreadRow] = (), *, damaged: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.damaged = tuple(damaged)
+
     def lines(self) -> list[str]:
-        return [f"{row.thread_id}: {row.turns} turns, {row.messages} messages, {row.branches} branches" for row in self]
+        read = [f"{row.thread_id}: {row.turns} turns, {row.messages} messages, {row.branches} branches" for row in self]
+        return read + [f"{name}: damaged, cannot be read" for name in self.damaged]
 
     def _repr_html_(self) -> str:
         from .display import threads_html

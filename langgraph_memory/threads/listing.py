@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite.utils import search_where
 
+from . import frames
 from .codec import Codec
 from .getting import COLUMNS, Reader, Row, page
 from .ids import same_thread
@@ -62,4 +63,5 @@ class Listing:
         return f"{self.where + ' AND' if self.where else 'WHERE'} ({ORDER}) < (?, ?, ?)"
 
     def build(self, db: sqlite3.Connection, codec: Codec, row: Row) -> CheckpointTuple:
-        return Reader(codec, self.stock).tuple(row)
+        with frames.thread(row.at.thread_id):
+            return Reader(codec, self.stock).tuple(row)

@@ -3,6 +3,10 @@
 LangGraph's serializer stores half a surrogate pair, as broken tool output has it, as a question mark. Here such a text
 is escaped before the serializer sees it and put back afterwards: each lone surrogate becomes U+E000 and four hex
 digits, and U+E000 itself is written the same way. Only values that need it are treated, and marked as such.
+
+The serializer makes an object again by calling its class, which then sees the escaped text. So only objects whose class
+takes it as it is are treated: messages, what LangGraph sends and asks, and plain dataclasses. A class that looks at
+its values, as pydantic's do, might shorten, change or refuse the text; such a value is refused before it is written.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ import marshal
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
+from copy import copy
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langgraph.types import Send
 from pydantic import BaseModel
 
 ESCAPE = "\ue000"
@@ -44,7 +50,7 @@ def _walks_to_lone(value: Any) -> bool:
 
 
 def escaped(value: Any) -> Any:
-    """A copy of `value` in which no text holds a lone surrogate, as far as it is made of text, lists and messages."""
+    """A copy of `value` in which no text holds a lone surrogate, as far as its kind is known."""
     return _rewritten(value, lambda text: re.sub(f"[\ud800-\udfff{ESCAPE}]", _code, text))
 
 
@@ -66,7 +72,30 @@ def _rewritten(value: Any, text: Any) -> Any:
     if isinstance(value, BaseMessage):
         extra = value.__pydantic_extra__ or {}
         return value.model_copy(update=_rewritten({**value.__dict__, **extra}, text))
-    return value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rewritten(part, text) for part in value))
+    return _with_new_fields(value, text)
+
+
+def _with_new_fields(value: Any, text: Any) -> Any:
+    """A copy of an object with its fields rewritten; `value` itself where these are not known to be taken as given."""
+    names = _fields(value)
+    if not names:
+        return value
+    made = copy(value)
+    for name in names:
+        # Past what keeps a frozen one from being changed.
+        object.__setattr__(made, name, _rewritten(getattr(value, name), text))
+    return made
+
+
+def _fields(value: Any) -> tuple[str, ...]:
+    if isinstance(value, Send):
+        return "node", "arg"
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return ()
+    looks_at_them = hasattr(value, "__post_init__") or hasattr(value, "__pydantic_validator__")
+    return () if looks_at_them else tuple(field.name for field in dataclasses.fields(value))
 
 
 def complaint(value: Any) -> str:

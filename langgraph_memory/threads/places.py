@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from . import tree
+from . import frames, tree
 from .chains import pieces
 from .codec import Codec, is_ours
 from .getting import EXACT
@@ -75,7 +75,7 @@ class Places:
 
     def _forms(self, checkpoint_id: str) -> list[Form]:
         if checkpoint_id not in self._rows:
-            query = f"SELECT type, checkpoint FROM checkpoints {EXACT}"
+            query = f"SELECT type, CAST(checkpoint AS BLOB) FROM checkpoints {EXACT}"
             row = self.db.execute(query, (self.thread_id, "", checkpoint_id)).fetchone()
             self._rows[checkpoint_id] = self._unpacked(*row)
         return self._rows[checkpoint_id]
@@ -84,12 +84,12 @@ class Places:
         if not is_ours(type_):
             return []
         # Input is held a second time where it goes, and there it has an id.
-        return [form for channel, form in self.codec.unpack(type_, data)[2].items() if channel != "__start__"]
+        return [form for channel, form in frames.frame(self.codec, type_, data).forms.items() if channel != "__start__"]
 
     def _anywhere(self) -> None:
         """Look at every checkpoint: of other branches, and of graphs inside."""
         rows = self.db.execute(
-            "SELECT checkpoint_ns, checkpoint_id, type, checkpoint FROM checkpoints WHERE thread_id = ? "
+            "SELECT checkpoint_ns, checkpoint_id, type, CAST(checkpoint AS BLOB) FROM checkpoints WHERE thread_id = ? "
             "ORDER BY checkpoint_id",
             (self.thread_id,),
         )
@@ -141,7 +141,7 @@ class Places:
     def _in_writes(self) -> None:
         """Look at what was written to channels: it is in the checkpoint that followed."""
         rows = self.db.execute(
-            "SELECT checkpoint_ns, checkpoint_id, type, value FROM writes WHERE thread_id = ? "
+            "SELECT checkpoint_ns, checkpoint_id, type, CAST(value AS BLOB) FROM writes WHERE thread_id = ? "
             "AND channel NOT LIKE '\\_\\_%' ESCAPE '\\' ORDER BY checkpoint_id",
             (self.thread_id,),
         )
@@ -149,7 +149,7 @@ class Places:
         for namespace, checkpoint_id, type_, data in rows:
             if is_ours(type_):
                 child = followers.get((namespace, checkpoint_id), checkpoint_id)
-                self._in_form(self.codec.unpack(type_, data), child, namespace, self.missing)
+                self._in_form(frames.form(self.codec, type_, data), child, namespace, self.missing)
 
     def _followers(self) -> dict[tuple[str, str], str]:
         """The first checkpoint behind each that has one."""

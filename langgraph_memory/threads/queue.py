@@ -34,7 +34,7 @@ from langchain_core.messages import (
 
 from ..context.groups import KIND
 from ..errors import UnknownThreadError, UnstorableError
-from . import waiting
+from . import frames, waiting
 from .chains import pieces
 from .codec import Codec, is_ours
 from .ids import thread_text
@@ -124,7 +124,7 @@ def _chain_ids(db: sqlite3.Connection, codec: Codec, thread_id: str, channel: st
         row = db.execute(NEWEST, (thread_id,)).fetchone()
         if row is None:
             return set()
-        form = codec.unpack(*row)[2].get(channel) if is_ours(row[0]) else None
+        form = frames.frame(codec, *row).forms.get(channel) if is_ours(row[0]) else None
         if form is None or form[0] != CHAIN or codec.encrypts:
             return None
         return {id for piece in pieces(db, form[1], form[2]) for (id,) in db.execute(LINKS, piece)}

@@ -6,7 +6,6 @@ this runs on the connection's thread, inside a transaction of the caller.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import Checkpoint, writes_sort_key
 from langgraph.graph import START
 
-from . import tree
+from . import frames, tree
 from .chains import pieces, read_keys
 from .codec import Codec, is_ours
 from .fold import Step, as_messages, gone, keyed, said
@@ -128,7 +127,7 @@ class Reads:
     def value(self, row: Row) -> Any:
         """What a checkpoint stores of the channel."""
         if row.plain is not None:
-            return (self.codec.load(*row.plain).get("channel_values") or {}).get(self.channel)
+            return (frames.fields(self.codec, *row.plain).get("channel_values") or {}).get(self.channel)
         form = row.forms.get(self.channel)
         return None if form is None else self._built(form)
 
@@ -139,7 +138,7 @@ class Reads:
     def gone(self, row: Row) -> int:
         """How many messages have left because of us by then."""
         if row.plain is not None:
-            return gone((self.codec.load(*row.plain).get("channel_values") or {}).get(RECORD))
+            return gone((frames.fields(self.codec, *row.plain).get("channel_values") or {}).get(RECORD))
         form = row.forms.get(RECORD)
         if form is None:
             return 0
@@ -152,13 +151,13 @@ class Reads:
         """What the tasks after checkpoints wrote to the channel."""
         only = " AND checkpoint_id = ?" if len(checkpoints) == 1 else ""
         rows = self.db.execute(
-            f"SELECT checkpoint_id, type, value, {self.task_path}, task_id, idx FROM writes "
+            f"SELECT checkpoint_id, type, CAST(value AS BLOB), {self.task_path}, task_id, idx FROM writes "
             f"WHERE thread_id = ? AND checkpoint_ns = '' AND channel = ?{only}",
             (self.thread_id, self.channel, *(checkpoints if only else ())),
         )
         kept = [row for row in rows if row[0] in checkpoints and task_id in (None, row[4])]
         kept.sort(key=lambda row: writes_sort_key(*row[3:]))
-        self.reader.stock.fetch(self.db, (self.codec.unpack(row[1], row[2]) for row in kept if is_ours(row[1])))
+        self.reader.stock.fetch(self.db, (frames.form(self.codec, row[1], row[2]) for row in kept if is_ours(row[1])))
         found: dict[str | None, list[Any]] = {}
         for checkpoint_id, type_, data, *_ in kept:
             found.setdefault(checkpoint_id, []).append(self.reader.write(type_, data))
@@ -187,7 +186,7 @@ class Reads:
         return Look(
             row.at.checkpoint_id or "",
             row.parent_id,
-            json.loads(row.metadata or b"{}"),
+            frames.metadata(row.metadata),
             outline["ts"],
             tuple(pending(outline)),
             held,
@@ -209,11 +208,11 @@ class Reads:
     def _outline(self, row: Row) -> Checkpoint:
         """A checkpoint with what tells which nodes run next."""
         if row.plain is not None:
-            return cast(Checkpoint, self.codec.load(*row.plain))
+            return cast(Checkpoint, frames.fields(self.codec, *row.plain))
         # That a run has begun is told by its input being there, which may be long.
         wanted = {name: form for name, form in row.forms.items() if tells(name)}
         values = {name: None if name == START else self._built(form) for name, form in wanted.items()}
-        return cast(Checkpoint, {**self.codec.load(*row.rest), "channel_values": values})
+        return cast(Checkpoint, {**frames.fields(self.codec, *row.rest), "channel_values": values})
 
     # The list of threads
 
@@ -245,12 +244,12 @@ class Reads:
         found: list[bool] = []
         for piece in pieces(self.db, form[1], form[2]):
             rows = self.db.execute(
-                f"SELECT substr(data, 1, {CLASS_BYTES}) FROM lgm_links JOIN lgm_items ON id = item "
+                f"SELECT substr(CAST(data AS BLOB), 1, {CLASS_BYTES}) FROM lgm_links JOIN lgm_items ON id = item "
                 "WHERE chain = ? AND position >= ? AND position < ? ORDER BY position",
                 piece,
             )
             kinds = [CLASS.match(start) for (start,) in rows]
-            if None in kinds:
+            if None in kinds or len(kinds) != piece.end - piece.start:
                 return None
             found += [kind is not None and kind[1] == b"human" for kind in kinds]
         return found

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 
+from . import frames
 from .codec import Codec, is_ours
 from .copies import Copy, Kept
 from .getting import EXACT
@@ -59,7 +60,7 @@ class Rows(Source):
     async def _read(self, thread_id: str, channel: str, work: Callable[[Reads], T]) -> T:
         def run(db: sqlite3.Connection) -> T:
             shared = self.ours.shared
-            with reading(db):
+            with reading(db), frames.thread(thread_id):
                 return work(Reads(db, self.ours.codec, shared.tips, thread_id, channel, shared.has_task_path))
 
         return await self.ours.call(run)
@@ -97,12 +98,12 @@ def _copied(db: sqlite3.Connection, codec: Codec, thread_id: str, copy: Copy) ->
         empty: dict[str, Any] = {**empty_checkpoint(), "ts": now}
         rest = {name: value for name, value in empty.items() if name not in ("id", "channel_values")}
         return codec.pack([*codec.dump(rest), {}])
-    query = f"SELECT type, checkpoint FROM checkpoints {EXACT}"
+    query = f"SELECT type, CAST(checkpoint AS BLOB) FROM checkpoints {EXACT}"
     type_, data = db.execute(query, (thread_id, copy.namespace, copy.origin)).fetchone()
     if not is_ours(type_):
-        return codec.seal(*codec.dump({**codec.load(type_, data), "id": copy.id, "ts": now}))
-    rest_type, rest_data, forms = codec.unpack(type_, data)
-    return codec.pack([*codec.dump({**codec.load(rest_type, rest_data), "ts": now}), forms])
+        return codec.seal(*codec.dump({**frames.fields(codec, type_, data), "id": copy.id, "ts": now}))
+    frame = frames.frame(codec, type_, data)
+    return codec.pack([*codec.dump({**frames.fields(codec, *frame.rest), "ts": now}), frame.forms])
 
 
 def fork_rows(
@@ -112,7 +113,8 @@ def fork_rows(
     with writing(db):
         copy_tables(db, thread_id, new_thread_id, plan)
         thread = thread_number(db, new_thread_id)
-        items, chains = used(db, codec, new_thread_id)
+        with frames.thread(thread_id):
+            items, chains = used(db, codec, new_thread_id)
         hold(db, thread, items)
         for chain in chains:
             hold_chain(db, thread, chain)

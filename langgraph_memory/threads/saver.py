@@ -252,6 +252,8 @@ class ThreadSaver(AsyncSqliteSaver):
 
     async def verify(self) -> VerifyReport:
         """Read everything again and report what does not hold together."""
+        # The key of the digests is only known then.
+        await self.setup()
         return await self.call(verify.check, self.codec)
 
     async def stats(self) -> ThreadStats:

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from ..search_parts import Parts, Some
 from ..search_text import Query, relevance, words
-from . import tree
+from . import frames, tree
 from .index import text_of
 from .shapes import Hit
 from .source import Source
@@ -23,21 +23,16 @@ class Found(NamedTuple):
     text: str
 
 
-async def hits(source: Source, text: str, threads: Iterable[str], channel: str, limit: int) -> list[Hit]:
-    """The best messages of threads for a query, with the end of the first branch that holds them."""
+async def hits(source: Source, text: str, thread_id: str | None, channel: str, limit: int) -> list[Hit]:
+    """The best messages of a thread, or of all, for a query, with the end of the first branch that holds them."""
     query = Query.of(text)
     if not query or limit <= 0:
         return []
-    every = await read(source, threads, channel)
+    if thread_id is not None:
+        every = await read(source, thread_id, channel)
+    else:
+        every = await read_all(source, await source.threads(), channel)
     return whole(query, every, limit) or some(query, every, limit)
-
-
-async def read(source: Source, threads: Iterable[str], channel: str) -> list[Found]:
-    """The messages of threads."""
-    every: list[Found] = []
-    for thread_id in threads:
-        every += await _read(source, thread_id, channel)
-    return every
 
 
 def whole(query: Query, every: Sequence[Found], limit: int) -> list[Hit]:
@@ -62,7 +57,17 @@ def _best(query: Query, every: Sequence[Found], right: Sequence[bool], limit: in
     return [_hit(query, every[place], scores[place]) for place in good[:limit]]
 
 
-async def _read(source: Source, thread_id: str, channel: str) -> list[Found]:
+async def read_all(source: Source, threads: Iterable[str], channel: str) -> list[Found]:
+    """The messages of threads; damaged threads are left out."""
+    every: list[Found] = []
+    for thread_id in threads:
+        with frames.left_out():
+            every += await read(source, thread_id, channel)
+    return every
+
+
+async def read(source: Source, thread_id: str, channel: str) -> list[Found]:
+    """The messages of a thread. Raises `DamagedDatabaseError` where they cannot be read."""
     parents = await source.parents(thread_id)
     found: dict[tuple[str | None, str], Found] = {}
     for leaf in tree.leaves(parents):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ..errors import EncryptedSearchError
 from ..search_parts import Parts, Some
 from ..search_text import Query
-from . import index, scan
+from . import frames, index, scan
 from .codec import Codec, is_ours
 from .items import find_thread
 from .places import Place, Places, threads_with
@@ -44,15 +45,20 @@ class Search:
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):
                 raise
-            threads = await self.source.threads() if thread_id is None else [thread_id]
-            return await scan.hits(self.source, text, threads, self.channel, limit)
-        plain = [name for name in await self.saver.call(plain_threads) if thread_id in (None, name)]
-        read = await scan.read(self.source, plain, self.channel) if plain else []
+            return await scan.hits(self.source, text, thread_id, self.channel, limit)
+        read = await self._plain(thread_id)
         for ours, others in ((_whole, scan.whole), (_some, scan.some)):
             found = await self.saver.call(_search, ours, self.saver.codec, query, thread_id, limit)
             if found := found + others(query, read, limit):
                 return sorted(found, key=lambda hit: -hit.score)[:limit]
         return []
+
+    async def _plain(self, thread_id: str | None) -> list[scan.Found]:
+        """The messages that the plain saver wrote, which are in no index."""
+        plain = await self.saver.call(plain_threads)
+        if thread_id is None:
+            return await scan.read_all(self.source, plain, self.channel)
+        return await scan.read(self.source, thread_id, self.channel) if thread_id in plain else []
 
     async def forget(self) -> None:
         """Leave no word of removed threads in the index."""
@@ -141,8 +147,9 @@ def _of(place: Place) -> tuple[str, str | None, str, str]:
 def _read(codec: Codec, rows: list[tuple[int, float, str, bytes]]) -> list[Candidate]:
     found: list[Candidate] = []
     for item, score, type_, data in rows:
-        message: Any = codec.load(type_, data)
-        found.append((item, score, getattr(message, "type", ""), index.text_of(message)))
+        with frames.left_out(f"message {item}"):
+            message: Any = codec.load(type_, data)
+            found.append((item, score, getattr(message, "type", ""), index.text_of(message)))
     return found
 
 
@@ -155,10 +162,13 @@ def _placed(
     for item, threads in holders.items():
         for _, name in threads:
             wanted.setdefault(name, []).append(item)
-    places = {name: Places(db, codec, name, items).look() for name, items in wanted.items()}
+    places: dict[str, dict[int, Place]] = {}
+    for name, items in wanted.items():
+        with nullcontext() if thread is not None else frames.left_out(), frames.thread(name):
+            places[name] = Places(db, codec, name, items).look()
     return [
         (row[0], places[name][row[0]], row)
         for row in candidates
         for _, name in holders[row[0]]
-        if row[0] in places[name]
+        if row[0] in places.get(name, ())
     ]

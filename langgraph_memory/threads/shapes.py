@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
+
+from . import frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Head:
     def metadata(self) -> Mapping[str, Any]:
         if isinstance(self.about, Mapping):
             return self.about
-        return cast(dict[str, Any], json.loads(self.about or "{}"))
+        return frames.metadata(self.about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ Where the saver is LangGraph's own on SQLite, the tree is read from its table, a
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -22,6 +24,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ..context.groups import says
+from ..errors import DamagedDatabaseError, LangGraphMemoryError
+from ..logs import outline
 from . import driver, tables, tree
 from .copies import Copy, Kept
 from .fold import Step, as_messages, gone, keyed, said
@@ -32,6 +36,9 @@ from .shapes import Head, Look, ThreadRow
 RECORD = "memory_record"
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 """Writes under this id are part of the checkpoint they stand at."""
+
+UNKNOWN = re.compile(r"Unknown serialization type: [^+]*$")
+"""What LangGraph's serializer says of a type it does not know, if that is none of an encrypted value."""
 
 T = TypeVar("T")
 Plan = Callable[[list[Head]], list[T]]
@@ -71,17 +78,20 @@ class Source:
             return await driver.call(saver.conn, work)
 
     async def get(self, thread_id: str, checkpoint_id: str | None, namespace: str = "") -> CheckpointTuple | None:
-        return await self.saver.aget_tuple(config_of(thread_id, namespace, checkpoint_id))
+        """A checkpoint with its writes. Raises `DamagedDatabaseError`."""
+        with told(thread_id):
+            return await self.saver.aget_tuple(config_of(thread_id, namespace, checkpoint_id))
 
     async def looks(self, thread_id: str, channel: str) -> list[Look]:
         """The checkpoints of a thread's own graph."""
         found: list[Look] = []
         rebuilt: set[str | None] = set()
-        async for saved in self.saver.alist(config_of(thread_id, "", None)):
-            look = _look(saved, channel, rebuilt)
-            if look.held is None:
-                rebuilt.add(look.parent_id)
-            found.append(look)
+        with told(thread_id):
+            async for saved in self.saver.alist(config_of(thread_id, "", None)):
+                look = _look(saved, channel, rebuilt)
+                if look.held is None:
+                    rebuilt.add(look.parent_id)
+                found.append(look)
         return found
 
     async def said(self, thread_id: str, way: Sequence[str], channel: str, *, newest: bool) -> list[BaseMessage]:
@@ -172,6 +182,19 @@ class Source:
         for number, (task_id, writes) in enumerate(tasks.items()):
             # Savers do not tell the path of a task, which is what its writes are sorted by.
             await self.saver.aput_writes(config, writes, task_id, f"{number:08d}")
+
+
+@contextmanager
+def told(thread_id: str) -> Iterator[None]:
+    """Tell what another saver's serializer raises for bytes that it cannot read."""
+    try:
+        yield
+    except LangGraphMemoryError:
+        raise
+    except (TypeError, ValueError, KeyError, NotImplementedError) as error:
+        if isinstance(error, NotImplementedError) and not UNKNOWN.match(str(error)):
+            raise
+        raise DamagedDatabaseError(f"Thread {thread_id!r}: a checkpoint cannot be read: {outline(error)}.") from error
 
 
 def config_of(thread_id: str, namespace: str, checkpoint_id: str | None) -> RunnableConfig:

@@ -15,13 +15,13 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ..errors import LangGraphMemoryError, UnknownThreadError, described
-from . import changing, checking, copies, export, scan, tree
+from . import changing, checking, copies, export, frames, scan, tree
 from .ids import thread_text
 from .listed import Hits, Messages, Threads, Tree
 from .rows import Rows
 from .saver import ThreadSaver
 from .search import Search
-from .shapes import Head
+from .shapes import Head, ThreadRow
 from .source import Source, config_of
 from .unentered import Unentered
 from .verify import ThreadStats, VerifyReport
@@ -43,9 +43,17 @@ class ThreadStore:
     # Reading
 
     async def threads(self) -> Threads:
-        """All threads, the one changed last first. Namespaces of graphs inside belong to their thread."""
-        rows = [await self._source.row(thread_id, self.channel) for thread_id in await self._source.threads()]
-        return Threads(sorted((row for row in rows if row.checkpoints), key=lambda row: row.updated, reverse=True))
+        """All threads, the one changed last first. Namespaces of graphs inside belong to their thread.
+
+        Those that cannot be read are left out, with a warning, and named in `Threads.damaged`.
+        """
+        names, rows = await self._source.threads(), list[ThreadRow]()
+        for name in names:
+            with frames.left_out():
+                rows.append(await self._source.row(name, self.channel))
+        read = {row.thread_id for row in rows}
+        rows = sorted((row for row in rows if row.checkpoints), key=lambda row: row.updated, reverse=True)
+        return Threads(rows, damaged=[name for name in names if name not in read])
 
     async def messages(
         self, thread_id: Any, checkpoint_id: str | None = None, *, channel: str | None = None
@@ -82,15 +90,15 @@ class ThreadStore:
 
         Everything that a `ThreadSaver` has stored is looked at, on all branches; of what another saver wrote, the
         messages as they are on each branch, without those that were removed. Any text is a query; see `search_text`.
-        Raises `EncryptedSearchError` on an encrypted saver.
+        Threads that cannot be read are left out, with a warning. Raises `EncryptedSearchError` on an encrypted saver,
+        and `DamagedDatabaseError` where the thread that was named cannot be read.
         """
         name = None if thread_id is None else thread_text(thread_id)
         if name is not None:
             await self._parents(name)
         if isinstance(self.saver, ThreadSaver):
             return Hits(await Search(self.saver, self._source, self.channel).hits(query, name, limit))
-        names = [name] if name else await self._source.threads()
-        return Hits(await scan.hits(self._source, query, names, self.channel, limit))
+        return Hits(await scan.hits(self._source, query, name, self.channel, limit))
 
     # Going back
 

@@ -6,11 +6,12 @@ value. Those checkpoints stay as long as one that needs them does, whatever run 
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from ..errors import DamagedDatabaseError
+from . import frames
 from .chains import read_items_of
 from .codec import Codec, is_ours
 from .getting import COLUMNS, Row, ancestors, unpacked
@@ -57,8 +58,15 @@ def delete_for_runs(db: sqlite3.Connection, codec: Codec, run_ids: Sequence[str]
 
 def _with_odd_metadata(db: sqlite3.Connection, run_ids: Sequence[str]) -> list[tuple[str, str, str]]:
     """The checkpoints of runs whose metadata SQLite cannot read: the plain saver writes `NaN` as Python does."""
-    rows = db.execute(f"SELECT {PLACE}, metadata FROM checkpoints WHERE NOT json_valid({METADATA})")
-    return [row[:3] for row in rows if json.loads(row[3]).get("run_id") in run_ids]
+    rows = db.execute(f"SELECT {PLACE}, CAST(metadata AS BLOB) FROM checkpoints WHERE NOT json_valid({METADATA})")
+    return [row[:3] for row in rows if _run_id(row[3]) in run_ids]
+
+
+def _run_id(metadata: bytes) -> object:
+    # Metadata that Python cannot read either name no run.
+    with suppress(DamagedDatabaseError):
+        return frames.metadata(metadata).get("run_id")
+    return None
 
 
 def prune(db: sqlite3.Connection, codec: Codec, thread_ids: Sequence[str], strategy: str) -> None:
@@ -85,14 +93,16 @@ def checkpoints_of(db: sqlite3.Connection, thread_id: str) -> set[Where]:
 def _remove(db: sqlite3.Connection, codec: Codec, thread_id: str, doomed: set[Where]) -> None:
     """Remove checkpoints of a thread with their writes, except those that others are rebuilt from."""
     kept = checkpoints_of(db, thread_id) - doomed
-    doomed = doomed - needed(db, codec, kept)
+    with frames.thread(thread_id):
+        doomed = doomed - needed(db, codec, kept)
     for table in TABLES:
         statement = f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
         db.executemany(statement, doomed)
     # Writes may have been put before their checkpoint, or for one that never came; those of a kept one stay.
     thread = find_thread(db, thread_id)
     if thread is not None:
-        release(db, thread, *used(db, codec, thread_id))
+        with frames.thread(thread_id):
+            release(db, thread, *used(db, codec, thread_id))
 
 
 def needed(db: sqlite3.Connection, codec: Codec, kept: Iterable[Where]) -> set[Where]:
@@ -119,14 +129,14 @@ def _row(db: sqlite3.Connection, codec: Codec, at: Where) -> Row:
 
 def _delta_channels(row: Row) -> set[str]:
     """Channels whose value is not in `row` because it is rebuilt: LangGraph counts the steps since it was stored."""
-    with suppress(ValueError):
-        return set(json.loads(row.metadata or b"{}").get("counters_since_delta_snapshot") or ())
+    with suppress(DamagedDatabaseError):
+        return set(frames.metadata(row.metadata).get("counters_since_delta_snapshot") or ())
     return set()
 
 
 def _stored(codec: Codec, row: Row) -> dict[str, object]:
     if row.plain is not None:
-        return dict(codec.load(*row.plain).get("channel_values") or {})
+        return dict(frames.fields(codec, *row.plain).get("channel_values") or {})
     return dict(row.forms)
 
 
@@ -145,12 +155,13 @@ def used(db: sqlite3.Connection, codec: Codec, thread_id: str) -> tuple[set[int]
 
 def forms_of(db: sqlite3.Connection, codec: Codec, thread_id: str) -> Iterable[Form]:
     """The forms in checkpoints and writes of a thread."""
-    for type_, data in db.execute("SELECT type, checkpoint FROM checkpoints WHERE thread_id = ?", (thread_id,)):
+    checkpoints = "SELECT type, CAST(checkpoint AS BLOB) FROM checkpoints WHERE thread_id = ?"
+    for type_, data in db.execute(checkpoints, (thread_id,)):
         if is_ours(type_):
-            yield from codec.unpack(type_, data)[2].values()
-    for type_, data in db.execute("SELECT type, value FROM writes WHERE thread_id = ?", (thread_id,)):
+            yield from frames.frame(codec, type_, data).forms.values()
+    for type_, data in db.execute("SELECT type, CAST(value AS BLOB) FROM writes WHERE thread_id = ?", (thread_id,)):
         if is_ours(type_):
-            yield codec.unpack(type_, data)
+            yield frames.form(codec, type_, data)
 
 
 def _lineage(db: sqlite3.Connection, chain: int) -> Iterable[int]:

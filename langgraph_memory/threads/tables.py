@@ -22,8 +22,8 @@ def thread_ids(db: sqlite3.Connection) -> list[str]:
 
 def heads_of(db: sqlite3.Connection, thread_id: str) -> list[Head]:
     rows = db.execute(
-        "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints WHERE thread_id = ? "
-        "ORDER BY checkpoint_id",
+        "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, CAST(metadata AS BLOB) FROM checkpoints "
+        "WHERE thread_id = ? ORDER BY checkpoint_id",
         (thread_id,),
     )
     return [Head(namespace, id, parent or None, about) for namespace, id, parent, about in rows]

@@ -108,7 +108,7 @@ def _shown(message: Any) -> str:
 
 
 def _is_usual(kind: type[BaseMessage], fields: Any) -> bool:
-    if tuple(fields) != NAMES[kind] or tuple(map(type, fields.values())) not in TYPES[kind]:
+    if type(fields) is not dict or tuple(fields) != NAMES[kind] or tuple(map(type, fields.values())) not in TYPES[kind]:
         return False
     content = fields["content"]
     if fields["type"] != TAGS[kind] or (type(content) is list and not {str, dict}.issuperset(map(type, content))):

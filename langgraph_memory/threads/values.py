@@ -133,6 +133,29 @@ def _alike(left: Iterable[object], right: Iterable[object], most: int) -> int:
     return next(compress(range(most), map(ne, left, right)), most)
 
 
+def is_form(value: Any) -> bool:
+    """Whether a value that was read is a form. One of a later version is: who builds it refuses it."""
+    match value:
+        case [0, str(), bytes()] | [1, int()] | [2, int(), int()] | [5, int(), str() | None]:
+            return True
+        case [3, inner]:
+            return is_form(inner)
+        case [4, list(links)]:
+            return all(map(_is_link, links))
+        case [6, dict(parts)]:
+            return all(map(is_form, parts.values()))
+        case [int(shape), *_]:
+            return shape > DICT
+    return False
+
+
+def _is_link(value: Any) -> bool:
+    match value:
+        case [int(), str() | None]:
+            return True
+    return False
+
+
 def references(form: Form) -> Iterator[tuple[int, ...]]:
     """What a form refers to: `(item,)` or `(chain, length)`."""
     shape = form[0]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,6 +23,8 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.types import Send
+from pydantic import BaseModel
 
 from langgraph_memory.errors import UnstorableError, WrongThreadError
 from langgraph_memory.threads import ThreadSaver, ThreadStore
@@ -140,6 +143,18 @@ class Berth(enum.Enum):
     EAST = "east \ud83d"
 
 
+class Form(BaseModel):
+    text: str
+
+
+@dataclass
+class Signed:
+    text: str
+
+    def __post_init__(self) -> None:
+        self.text = self.text.upper()
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -148,8 +163,11 @@ class Berth(enum.Enum):
         re.compile("\ud800"),
         [Document(page_content="\udfff")],
         {"file": [PurePosixPath("\udcff")]},
+        Send("node", PurePosixPath("\udcff")),
+        Form.model_construct(text="half \ud83d"),
+        [Signed("half \ud83d")],
     ],
-    ids=["path", "enum", "pattern", "document", "inside"],
+    ids=["path", "enum", "pattern", "document", "inside", "sent", "model", "changed by its class"],
 )
 async def test_broken_text_that_cannot_be_kept_is_told_and_never_replaced(saver: ThreadSaver, value: Any) -> None:
     with pytest.raises(UnstorableError, match="half a surrogate pair"):

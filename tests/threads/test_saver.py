@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, Interrupt, Overwrite, Send, interrupt
 
 from langgraph_memory.errors import DamagedDatabaseError, ThreadIdError, UnstorableError
 from langgraph_memory.threads.saver import ThreadSaver
 from tests.support import savers
+from tests.support.models import Scripted
 from tests.support.savers import Swap, checkpoint, config, everything, talk
 
 FILE = "threads.db"
@@ -123,6 +128,59 @@ async def test_odd_text_comes_back_as_it_was(saver: ThreadSaver, text: str) -> N
     assert [value for _, _, value in found.pending_writes or ()] == [messages, text]
     # Again, from what was remembered.
     assert (await values(saver, place))["messages"] == messages
+
+
+@dataclass(frozen=True, slots=True)
+class Berth:
+    names: list[str]
+    ship: Any = None
+
+
+class Buoy(NamedTuple):
+    light: str
+
+
+@pytest.mark.parametrize("text", ["half \ud83d end", "\udc00", "both \ue000d83d \ud800?"])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        lambda text: Send("node", {"args": [text]}, timeout=5),
+        lambda text: Interrupt({"ask": [text]}, id="i"),
+        lambda text: Interrupt(text, id="i"),
+        lambda text: Overwrite([text]),
+        lambda text: Berth([text]),
+        lambda text: Berth([], Send("node", HumanMessage(text, id="m"))),
+        Buoy,
+    ],
+    ids=["sent", "asked deep", "asked", "overwritten", "dataclass", "inside", "named tuple"],
+)
+async def test_odd_text_in_what_langgraph_carries_comes_back_as_it_was(
+    saver: ThreadSaver, kept: Callable[[str], Any], text: str
+) -> None:
+    value, same = kept(text), kept(text)
+    place = await put(saver, 1, one=value, many=[value] * 30)
+    await saver.aput_writes(place, [("x", value), ("y", (value,))], "task")
+    found = await saver.aget_tuple(place)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"one": same, "many": [same] * 30}
+    assert [given for _, _, given in found.pending_writes or ()] == [same, [same]]
+    assert value == same
+
+
+async def test_an_agent_goes_on_where_the_model_calls_a_tool_with_odd_text(saver: ThreadSaver) -> None:
+    @tool
+    def grab(path: str) -> str:
+        """Grab a file."""
+        return interrupt({"really": path})
+
+    call = AIMessage("", tool_calls=[{"name": "grab", "args": {"path": "b \ud83d"}, "id": "c"}])
+    agent = create_agent(Scripted(replies=[call, "done"]), [grab], checkpointer=saver)
+    await agent.ainvoke({"messages": [("user", "x")]}, config())
+    (asked,) = (await agent.aget_state(config())).interrupts
+    assert asked.value == {"really": "b \ud83d"}
+    answered = (await agent.ainvoke(Command(resume="yes \udc00"), config()))["messages"]
+    assert [message.text for message in answered[-2:]] == ["yes \udc00", "done"]
+    assert (await agent.aget_state(config())).values["messages"] == answered
 
 
 @pytest.mark.parametrize(
