@@ -258,7 +258,7 @@ def request_run(messages: Sequence[BaseMessage], end: int | None = None) -> tupl
     A notification of the program opens no turn. Empty (0, 0) where no other human message stands before `end`.
     """
     last = (len(messages) if end is None else end) - 1
-    while last >= 0 and not _asks(messages[last]):
+    while last >= 0 and not (isinstance(messages[last], HumanMessage) and _asks(messages[last])):
         last -= 1
     first = last
     while first > 0 and says(messages[first - 1]):

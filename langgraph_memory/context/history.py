@@ -26,7 +26,7 @@ from .tokens import TokenCounter, count_message
 MEMO_SIZE = 16_384
 WATCHED = 100
 """Newest messages whose ids are compared too."""
-TURNS = 8
+TURNS = 32
 """Calls in which all messages that are out of sight are looked at once."""
 Columns = tuple[list[str | None], list[Any], list[Any], list[Any]]
 """What makes messages the same messages: their ids, contents, calls and the calls they answer, each side by side, so
@@ -46,16 +46,20 @@ def _columns(fields: Sequence[dict[str, Any]]) -> Columns:
 
 def _detached(value: Any) -> Any:
     """A copy that a later change in place does not reach. Texts are the same objects, which are soon compared."""
+    try:
+        return _copied(value)
+    except Exception:  # noqa: BLE001 - foreign objects raise what they like; such a row is derived anew each time
+        return None
+
+
+def _copied(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if type(value) is list:
-        return list(map(_detached, value))
+        return list(map(_copied, value))
     if type(value) is dict:
-        return {key: _detached(item) for key, item in value.items()}
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - foreign objects raise what they like; such a row is derived anew each time
-        return None
+        return {key: _copied(item) for key, item in value.items()}
+    return copy.deepcopy(value)
 
 
 class Looks:

@@ -272,13 +272,12 @@ def test_a_call_changed_in_place_far_from_the_end_is_seen(change: Any, at: int) 
     assert rows(History.of(after, THIRDS, before)) == rows(History.of(copy.deepcopy(after), THIRDS)) != rows(before)
 
 
-@pytest.mark.parametrize("at", [0, 1, WATCHED, 7 * WATCHED, 9 * WATCHED - 1])
-@pytest.mark.parametrize("change", [changed_in_place, block_changed_in_place])
-def test_a_change_in_place_out_of_sight_is_seen_when_its_turn_has_come(change: Any, at: int) -> None:
-    hidden = 9 * WATCHED
+@pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize(("hidden", "change"), [(900, changed_in_place), (5000, block_changed_in_place)])
+def test_a_change_in_place_out_of_sight_is_seen_when_its_turn_has_come(hidden: int, change: Any, place: float) -> None:
     messages: list[BaseMessage] = [HumanMessage([{"type": "text", "text": f"berth {n}"}]) for n in range(hidden + 10)]
     history = History.of(messages, THIRDS)
-    anew = rows(History.of(copy.deepcopy(change(messages, at)), THIRDS))
+    anew = rows(History.of(copy.deepcopy(change(messages, int(place * (hidden - 1)))), THIRDS))
     seen = []
     for _ in range(TURNS):
         history = History.of(messages, THIRDS, history, hidden=hidden)
