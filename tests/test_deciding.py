@@ -26,6 +26,8 @@ from tests.support.graphs import (
 from tests.support.models import Hanging, Scripted, Slow, numbered_summaries, summariser
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"context_window": 8000}
 WORDS = "word " * 60
 

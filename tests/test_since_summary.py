@@ -15,6 +15,8 @@ from tests.support.graphs import GRAPHS, MODES, Talk, agent_graph, node_graph, t
 from tests.support.models import Scripted, content_text, numbered_summaries
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 WORDS = "word " * 60
 SETTINGS = {"memory": {"context_window": 8000, "pruning": {"protect_recent": 1}}}
 SAVERS = ("ours", "plain", "in memory")

@@ -18,6 +18,8 @@ from langgraph_memory.errors import ConfigError
 
 from .recorded import assistant, lgm, user, write
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = (
     "replay",
     "chat",

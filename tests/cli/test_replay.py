@@ -23,6 +23,8 @@ from tests.support.data import data_dir, needs_recordings
 
 from .recorded import assistant, call, lgm, lgm_json, long_task, stored, talk, texts, tool, user, write
 
+pytestmark = pytest.mark.slow
+
 SMALL = 2500
 """A window in which `long_task` has to be compacted several times."""
 

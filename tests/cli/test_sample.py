@@ -9,6 +9,8 @@ from langgraph_memory.cli.errors import ThreadMismatchError
 
 from .recorded import lgm, lgm_json, long_task, stored, texts, write
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_sample_makes_the_memory_prune_and_compact():
     result = lgm("replay")

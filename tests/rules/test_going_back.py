@@ -38,6 +38,8 @@ from tests.support.stores import CHANNELS, tell, texts
 from tests.support.stores import chat as plain_chat
 from tests.support.validity import faults
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"context_window": 4000, "compaction.min_messages": 4}
 DURABILITIES = ("sync", "async", "exit")
 

@@ -27,6 +27,8 @@ from tests.support.graphs import GRAPHS, calls, configured, node_graph, text_of
 from tests.support.models import Scripted
 from tests.support.remembering import FLUSH, Home, asked_for, noting
 
+pytestmark = pytest.mark.slow
+
 USERS = [7, UUID(int=5), "😀", "u" * 300, "a/../b", "CON", "memory", "Ada\n", "\ud83d"]
 
 
