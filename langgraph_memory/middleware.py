@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from inspect import iscoroutinefunction
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +39,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import tools_condition
 from langgraph.types import Command
 
+from .arguments import check_compacted, check_given
 from .background import Background
 from .cache import FileCache
 from .caches import Caches, Known
@@ -70,7 +70,6 @@ from .spilling import Spiller, spill_folder
 from .state import MESSAGES, RECORD, MemoryState
 from .steps import Call, Measure, Outcome, Stepper, stored, unknown
 from .summariser import Summariser
-from .threads.unentered import Unentered
 from .ties import ThreadTies
 from .upkeep import Upkeep
 from .wiring import check
@@ -120,7 +119,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         name: str = NAME,
         inline: bool = False,
     ) -> None:
-        _check_given(saver, embeddings, on_event)
+        check_given(saver, embeddings, on_event)
         self._name = name
         self.config = RuntimeConfig() if config is None else as_config(config)
         self.saver = saver
@@ -199,33 +198,30 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         no node runs (unless `tools` is None), and for edges of the graph's own from START or the tools to the model,
         or from the model to the tools.
         """
-        branches = self.longterm.branches
-        ends = {"flush": branches.flushes_turns, "consolidate": branches.flushes_turns and branches.consolidates}
-        check(builder, model, tools, ["memory", *(name for name, added in ends.items() if added)])
+        ends = self._ends()
+        check(builder, model, tools, ["memory", *ends])
         node = builder.nodes[model].runnable
         spec = node.spec if isinstance(node, ModelNode) else None
         builder.add_node("memory", MemoryNode(self, spec))
         builder.add_edge(START, "memory")
         builder.add_edge("memory", model)
-        end = self._attach_end(builder, spec)
+        end = END
+        for name, kind in ends.items():
+            builder.add_node(name, kind(self, spec))
+            builder.add_edge(name, end)
+            end = name
         if tools is None or tools not in builder.nodes:
             builder.add_edge(model, end)
             return
         builder.add_conditional_edges(model, tools_condition, {"tools": tools, END: end})
         builder.add_edge(tools, "memory")
 
-    def _attach_end(self, builder: StateGraph[Any, Any, Any, Any], spec: Spec | None) -> str:
-        """Where a turn leads when it ends: the side branches as far as they are on, in front of END."""
-        end = END
-        if self.longterm.branches.consolidates and self.longterm.branches.flushes_turns:
-            builder.add_node("consolidate", ConsolidateNode(self, spec))
-            builder.add_edge("consolidate", end)
-            end = "consolidate"
-        if self.longterm.branches.flushes_turns:
-            builder.add_node("flush", FlushNode(self, spec))
-            builder.add_edge("flush", end)
-            end = "flush"
-        return end
+    def _ends(self) -> dict[str, type[FlushNode] | type[ConsolidateNode]]:
+        """The nodes in front of END: the side branches as far as they are on, the last one first."""
+        if not self.longterm.branches.flushes_turns:
+            return {}
+        last = {"consolidate": ConsolidateNode} if self.longterm.branches.consolidates else {}
+        return {**last, "flush": FlushNode}
 
     def model_node(
         self, model: Model | str, *, tools: Sequence[Any] = (), system_prompt: str | None = None
@@ -450,7 +446,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any], Runnable[Any, Any]):
         in several nodes at once. Raises `ThreadBusyError` while the thread has pending tasks, because writing would
         drop them, and `LangGraphMemoryError` for a thread that does not exist or cannot be written.
         """
-        _check_compacted(graph, config)
+        check_compacted(graph, config)
         snapshot = await graph.aget_state(config)
         thread = (config.get("configurable") or {}).get("thread_id")
         if not snapshot.values:
@@ -566,45 +562,6 @@ def _folder(workspace: str | PathLike[str] | Workspace | None) -> Path | None:
     if workspace is None:
         return None
     return workspace.path if isinstance(workspace, Workspace) else Path(workspace).expanduser()
-
-
-def _check_given(saver: Any, embeddings: Any, on_event: Any) -> None:
-    """Raise `LangGraphMemoryError` for an argument that would fail only once it is used."""
-    if isinstance(saver, Unentered):
-        raise saver.not_entered()
-    if saver is not None and not isinstance(saver, BaseCheckpointSaver):
-        raise LangGraphMemoryError(
-            f"saver: {described(saver)} is no saver; allowed: a checkpointer of LangGraph that is open, as "
-            "MemoryMiddleware.open(…) and `async with ThreadSaver.from_conn_string(…) as saver:` give."
-        )
-    if embeddings is not None and not callable(getattr(embeddings, "embed_documents", None)):
-        raise LangGraphMemoryError(
-            f"embeddings: {described(embeddings)} is no embedding model; allowed: one of LangChain. A provider:name "
-            "goes to memory.retrieval.embeddings of the configuration."
-        )
-    if on_event is not None and (not callable(on_event) or _is_async(on_event)):
-        given = "an async function" if callable(on_event) else described(on_event)
-        raise LangGraphMemoryError(
-            f"on_event: {given} cannot be told; allowed: a plain function that takes a MemoryEvent. It may hand events "
-            "over to an event loop."
-        )
-
-
-def _is_async(listener: Any) -> bool:
-    return iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__)
-
-
-def _check_compacted(graph: Any, config: Any) -> None:
-    if not callable(getattr(graph, "aget_state", None)):
-        hint = "; compile it first" if isinstance(graph, StateGraph) else ""
-        raise LangGraphMemoryError(
-            f"compact was given {described(graph)} as graph; allowed: a compiled graph or an agent{hint}."
-        )
-    if not isinstance(config, Mapping):
-        raise LangGraphMemoryError(
-            f"compact was given {described(config)} as config; allowed: a mapping, as in "
-            '{"configurable": {"thread_id": "t-1"}}.'
-        )
 
 
 def _ends_turn(response: Any) -> bool:

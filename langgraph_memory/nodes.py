@@ -84,13 +84,11 @@ class Overheads:
 def _look(tool: Any) -> Hashable:
     """What tells a tool from others and from itself before: descriptions and schemas may be replaced in place."""
     if isinstance(tool, dict):
-        return id(tool), repr(tool)
-    return (
-        id(tool),
-        getattr(tool, "name", None),
-        getattr(tool, "description", None),
-        id(getattr(tool, "args_schema", 0)),
-    )
+        said = tool.get("function")
+        get = (said if isinstance(said, dict) else tool).get
+        return id(tool), str(get("name")), str(get("description")), id(get("parameters"))
+    schema = getattr(tool, "args_schema", None)
+    return id(tool), str(getattr(tool, "name", "")), str(getattr(tool, "description", "")), id(schema)
 
 
 class MemoryNode(Runnable[Any, Any]):

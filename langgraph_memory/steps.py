@@ -160,24 +160,7 @@ class Stepper:
             wanted = replace(wanted, since=("", ""))
             fit = fitted(wanted, history)
             known = Known(history, fit, render(history, fit))
-        budget = self._budget(call, known)
-        situation = Situation(
-            self._settings,
-            self._recipe(budget, summariser_window, call.focus),
-            model=_called(call, history),
-            cold=self._caches.idle(call.place) > self._settings.compaction.cache_ttl_seconds,
-            force=call.force,
-            ahead=call.ahead,
-            bought=call.bought or {},
-        )
-        try:
-            decision = decide(history, wanted, budget, situation, answers, known.view)
-        except ContextBudgetError:
-            if budget.calibration == Calibration():
-                raise
-            # A figure that nothing can meet is not believed: the provider may judge the request itself.
-            budget = self._budget(call, known, Calibration())
-            decision = decide(history, wanted, budget, situation, answers, known.view)
+        budget, decision = self._decided(call, wanted, known, answers, summariser_window)
         if isinstance(decision, Ask):
             return decision
         remaining, kept = history, decision.scope
@@ -194,6 +177,29 @@ class Stepper:
             reports = report(history, scope, budget), report(history, decision.scope, budget, scope)
             ended = time.perf_counter()
         return Outcome(call, history, budget, stored, decision, kept, (*call.left, *left), ignored, reports, ended)
+
+    def _decided(
+        self, call: Call, wanted: Scope, known: Known, answers: Mapping[str, Answer], summariser_window: int | None
+    ) -> tuple[TokenBudget, Decision | Ask]:
+        """The decision, and the budget it was taken with."""
+        budget = self._budget(call, known)
+        situation = Situation(
+            self._settings,
+            self._recipe(budget, summariser_window, call.focus),
+            model=_called(call, known.history),
+            cold=self._caches.idle(call.place) > self._settings.compaction.cache_ttl_seconds,
+            force=call.force,
+            ahead=call.ahead,
+            bought=call.bought or {},
+        )
+        try:
+            return budget, decide(known.history, wanted, budget, situation, answers, known.view)
+        except ContextBudgetError:
+            if budget.calibration == Calibration():
+                raise
+            # A figure that nothing can meet is not believed: the provider may judge the request itself.
+            budget = self._budget(call, known, Calibration())
+            return budget, decide(known.history, wanted, budget, situation, answers, known.view)
 
     def boundaries(self, call: Call, counter: TokenCounter) -> list[str]:
         """Prefix digests, hexadecimal, at which a summary of the messages behind the present one could end."""

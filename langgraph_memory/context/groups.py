@@ -229,6 +229,11 @@ def says(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not (message.content and all(map(answers, message.content)))
 
 
+def brings_results(message: BaseMessage) -> bool:
+    """Whether a message holds what tools returned and nothing else."""
+    return isinstance(message, ToolMessage) or (isinstance(message, HumanMessage) and not says(message))
+
+
 def is_closable(calls: Sequence[Call]) -> bool:
     """Whether every call can be paired with a result; a message with another one cannot be sent."""
     return all(call.id is not None and call.name for call in calls)

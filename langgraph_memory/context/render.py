@@ -125,18 +125,18 @@ def _tail(history: History, scope: Scope, pairing: Pairing, start: int) -> Itera
         message = history.messages[position]
         if isinstance(message, ToolMessage) or position in pairing.owner:
             continue
+        strays = pairing.strays.get(position, NO_BLOCKS)
         if not isinstance(message, AIMessage):
-            yield from _said(history, pruner, position, pairing.strays.get(position, NO_BLOCKS))
-        elif calls := pairing.calls.get(position):
-            message = _without(message, pairing.strays.get(position, NO_BLOCKS))
-            if is_closable(calls) and not _needs_screen(pairing, position):
-                yield _calling(history, scope, position, message)
-                yield from _results(history, pruner, pairing, position)
-            else:
-                for result in pairing.results.get(position, ()):
-                    yield from _beside(history, pruner, result)
-        elif not _is_blank(message := _without(message, pairing.strays.get(position, NO_BLOCKS))):
-            yield _ai(history, position, message)
+            yield from _said(history, pruner, position, strays)
+        elif not (calls := pairing.calls.get(position)):
+            if not _is_blank(_without(message, strays)):
+                yield _part(history, pruner, position, strays)
+        elif is_closable(calls) and not _needs_screen(pairing, position):
+            yield _calling(history, scope, _part(history, pruner, position, strays))
+            yield from _results(history, pruner, pairing, position)
+        else:
+            for result in pairing.results.get(position, ()):
+                yield from _beside(history, pruner, result)
 
 
 def _said(history: History, pruner: Pruner, position: int, strays: frozenset[int]) -> Iterator[Part]:
@@ -151,21 +151,17 @@ def _beside(history: History, pruner: Pruner, position: int) -> Iterator[Part]:
         yield from _said(history, pruner, position, frozenset(blocks))
 
 
-def _calling(history: History, scope: Scope, position: int, message: AIMessage) -> Part:
+def _calling(history: History, scope: Scope, whole: Part) -> Part:
     """A message that calls tools, its arguments cut where that was decided."""
-    whole, old = _ai(history, position, message), scope.arguments
-    if old is None or position > history.positions[old.upto] or (short := truncate(message, old.limit)) is message:
+    old, position = scope.arguments, whole.position
+    if old is None or position > history.positions[old.upto]:
+        return whole
+    assert isinstance(whole.message, AIMessage)
+    short = truncate(whole.message, old.limit)
+    if short is whole.message:
         return whole
     tokens = history.cost((history.digests[position], "arguments", old.limit, whole.tokens), short)
     return whole._replace(message=short, tokens=tokens, limit=old.limit)
-
-
-def _ai(history: History, position: int, message: AIMessage) -> Part:
-    """An assistant message, as it stands in the history or without some blocks."""
-    if message is history.messages[position]:
-        return Part(message, "ai", history.tokens[position], position)
-    tokens = history.cost((history.digests[position], "without", len(message.content)), message)
-    return Part(message, "ai", tokens, position)
 
 
 def _needs_screen(pairing: Pairing, position: int) -> bool:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from .groups import calls_of, says
+from .groups import brings_results, calls_of
 from .history import History
 from .text import clean_text, escape_tags, message_text, preview, to_json
 from .verdict import Count as Count
@@ -209,11 +209,10 @@ def _fitted(text: str, room: int, count: Count) -> str:
 def entry(message: BaseMessage, recipe: Recipe) -> str:
     """How a message stands in the summariser's input: role, text, tool names and arguments, nothing else."""
     text = clean_text(message_text(message)).strip()
-    if isinstance(message, ToolMessage):
-        name = f"tool result {message.name or ''}".strip() + (" (error)" if message.status == "error" else "")
+    if brings_results(message):
+        failed = isinstance(message, ToolMessage) and message.status == "error"
+        name = f"tool result {message.name or ''}".strip() + (" (error)" if failed else "")
         return f"[{name}]\n{escape_tags(_shown(text, recipe.tool_chars))}"
-    if isinstance(message, HumanMessage) and not says(message):
-        return f"[tool result]\n{escape_tags(_shown(text, recipe.tool_chars))}"
     if recipe.text_chars:
         text = _shown(text, recipe.text_chars)
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)

@@ -196,7 +196,7 @@ def _block_text(block: Mapping[object, object], depth: int) -> str:
     if kind in _HIDDEN:
         return ""
     if kind in _MEDIA:
-        return document_text(block) or _linked(_MEDIA[kind], block)
+        return document_text(block) or _linked(_MEDIA[kind], block, depth)
     if kind == CUSTOM_OUTPUT:
         return _content_text(block.get("output"), depth + 1)
     for key in ("text", "refusal"):
@@ -208,12 +208,12 @@ def _block_text(block: Mapping[object, object], depth: int) -> str:
     return _content_text(block.get("content"), depth + 1)
 
 
-def _linked(name: str, block: Mapping[object, object]) -> str:
+def _linked(name: str, block: Mapping[object, object], depth: int) -> str:
     """The name of a medium with its link, or the name of its file."""
     for key in _LINKS:
         found = block.get(key)
-        if isinstance(found, Mapping):
-            return _linked(name, found)
+        if isinstance(found, Mapping) and depth < _MAX_NESTING:
+            return _linked(name, found, depth + 1)
         if isinstance(found, str) and found and not _OPAQUE.match(found):
             return f"{name[:-1]}: {one_line(found, _LINK_CHARS)}]"
     return name

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from ..context.groups import pair, says
+from ..context.groups import brings_results, pair
 from ..context.text import clean_text, escape_tags, message_text, one_line, preview, to_json
 from .redact import redact
 
@@ -103,7 +103,7 @@ def line_of(number: int, message: BaseMessage, *, from_tools: bool) -> str:
     text, role = said(message), {"human": "user", "ai": "assistant"}.get(message.type, message.type)
     if isinstance(message, SystemMessage) or not text:
         return ""
-    if isinstance(message, ToolMessage) or (isinstance(message, HumanMessage) and not says(message)):
+    if brings_results(message):
         if not from_tools or is_own(message.name):
             return ""
         role = f"tool {one_line(message.name or '', 60)}".strip() + " (data of a tool, not said by the user)"

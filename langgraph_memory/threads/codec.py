@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import ormsgpack
@@ -90,31 +91,36 @@ class Codec:
 
     def load(self, type_: str, data: bytes) -> Any:
         """The value of stored bytes, a new object every time. Raises `DamagedDatabaseError`."""
-        try:
-            if type_.startswith(LONE):
-                return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
-            return self.serde.loads_typed((type_, data))
-        except LangGraphMemoryError:
-            raise
-        except Exception as error:
-            raise self._unreadable(type_, error) from error
+        return self._read(self._loaded, type_, data)
+
+    def _loaded(self, type_: str, data: bytes) -> Any:
+        if type_.startswith(LONE):
+            return unescaped(self.serde.loads_typed((type_.removeprefix(LONE), data)))
+        return self.serde.loads_typed((type_, data))
 
     def look(self, type_: str, data: bytes) -> Any:
         """What `load` gives, and raises, but with None for the objects that LangGraph's serializer would build."""
+        return self._read(self._looked, type_, data)
+
+    def _looked(self, type_: str, data: bytes) -> Any:
+        plain, content = self.unseal(type_.removeprefix(LONE), data)
+        if self._walks and plain == "msgpack":
+            return _walked(content)
+        if not isinstance(content, bytes | str):
+            raise TypeError(content)
+        return self._plain.loads_typed((plain, content))
+
+    def _read(self, read: Callable[[str, bytes], Any], type_: str, data: bytes) -> Any:
+        """What `read` makes of bytes; whatever a serializer, a cipher or a class of the user's raises is told."""
         try:
-            plain, content = self.unseal(type_.removeprefix(LONE), data)
-            if self._walks and plain == "msgpack":
-                return _walked(content)
-            if not isinstance(content, bytes | str):
-                raise TypeError(content)
-            return self._plain.loads_typed((plain, content))
+            return read(type_, data)
         except LangGraphMemoryError:
             raise
         except Exception as error:
             raise self._unreadable(type_, error) from error
 
     def _unreadable(self, type_: str, error: Exception) -> Exception:
-        """What is told of bytes that a serializer, a cipher or a class of the user's could not read."""
+        """The error for bytes that could not be read."""
         if isinstance(type_, str) and "+" in type_ and not self.encrypts:
             return NotImplementedError(_sealed(type_))
         return DamagedDatabaseError(f"A value of type {type_!r} cannot be read: {outline(error)}.")
@@ -144,13 +150,11 @@ class Codec:
 
     def unpack(self, type_: str, data: bytes) -> Any:
         """What `pack` made a row of. Raises `DamagedDatabaseError`."""
-        try:
-            _, squeezed = self.unseal(type_, data)
-            return ormsgpack.unpackb(inflated(squeezed))
-        except LangGraphMemoryError:
-            raise
-        except Exception as error:
-            raise self._unreadable(type_, error) from error
+        return self._read(self._unpacked, type_, data)
+
+    def _unpacked(self, type_: str, data: bytes) -> Any:
+        _, squeezed = self.unseal(type_, data)
+        return ormsgpack.unpackb(inflated(squeezed))
 
 
 def inflated(squeezed: bytes) -> bytes:

@@ -90,9 +90,9 @@ async def call(
     **options: P.kwargs,
 ) -> T:
     """What `work` returns, run on the connection's thread."""
-    if getattr(conn, "_running", False) and not _thread_of(conn).is_alive():
-        raise WrongThreadError(FORKED)
     if not conn._running or conn._connection is None:
         raise ClosedError(CLOSED)
+    if not _thread_of(conn).is_alive():
+        raise WrongThreadError(FORKED)
     found = await conn._execute(lambda: work(conn._conn, *args, **options))  # type: ignore[no-untyped-call]
     return cast(T, found)

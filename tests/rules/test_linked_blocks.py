@@ -167,6 +167,13 @@ def test_a_payload_is_no_link(url):
     assert message_text(HumanMessage([{"type": "image_url", "image_url": {"url": url}}])) == "[image]"
 
 
+def test_links_that_lead_nowhere_are_followed_only_so_far():
+    link: dict[str, Any] = {"url": "https://a.b/c"}
+    for _ in range(20_000):
+        link = {"url": link}
+    assert message_text(HumanMessage([{"type": "image", **link}])) == "[image]"
+
+
 # Tools that change
 
 
